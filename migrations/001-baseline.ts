@@ -127,10 +127,12 @@ export class Baseline1795000000001 implements MigrationInterface {
         first_event integer not null check (first_event between 0 and event_count),
         failures integer not null check (failures >= 0),
         reclaims integer not null check (reclaims >= 0),
+        repeated_losses integer not null default 0,
         queued_at timestamptz(3) not null,
         not_before timestamptz(3),
         preparing_at timestamptz(3),
         avoided_worker text,
+        loss_worker text,
         error_message text,
         cause text,
         exit_code smallint,
@@ -150,6 +152,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         finished_at timestamptz(3),
         updated_at timestamptz(3) not null,
         ended_worker text,
+        constraint runs_repeated_losses_check
+          check (repeated_losses between 0 and reclaims),
         constraint runs_outcome_check
           check (outcome = case when finished_at is null then 'OPEN' else state end),
         constraint runs_ended_worker_check

@@ -1,5 +1,6 @@
 import { Module, type OnModuleInit } from '@nestjs/common';
 import { GroupCommitter } from '../runs/journal/commit-group.js';
+import { RunTimeoutsJob } from '../runs/run-timeouts.job.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { WorkersModule } from '../workers/workers.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
@@ -39,9 +40,12 @@ export class ClaimsModule implements OnModuleInit {
   constructor(
     private readonly committer: GroupCommitter,
     private readonly allocator: ClaimAllocator,
+    private readonly timeouts: RunTimeoutsJob,
+    private readonly explanations: ExplainService,
   ) {}
 
   onModuleInit(): void {
     this.committer.serveClaimsBy(this.allocator);
+    this.timeouts.explainBy(this.explanations);
   }
 }

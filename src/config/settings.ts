@@ -176,14 +176,14 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_MAX_RECLAIMS',
     { min: 0, max: 1000, default: 3 },
-    'Losses that a run survives: reclaims and failures with the cause infrastructure. One more ends it after SERVICE_LOSS_PATIENCE.',
+    'Losses that a run survives: reclaims and failures with the cause infrastructure, those of one worker in a row counted once. One more ends it after SERVICE_LOSS_PATIENCE.',
   )
   readonly maxReclaims: number;
 
   @IntegerSetting(
     'SERVICE_LOSS_PATIENCE',
     { min: 0, max: 604_800, default: 900 },
-    'Seconds since the first loss in which more losses than SERVICE_MAX_RECLAIMS do not end a run. A run whose retry policy waits longer is given that time. With 0 the number alone decides.',
+    'Seconds since the first loss in which more losses than SERVICE_MAX_RECLAIMS do not end a run; four times as long if the losses of one worker in a row, counted once, are not more. A run whose retry policy waits longer is given that time. With 0 the number of losses alone decides.',
   )
   readonly lossPatience: number;
 

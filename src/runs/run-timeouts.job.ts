@@ -6,7 +6,7 @@ import { CommitNotices } from '../database/notices/commit-notices.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../database/failover/unavailable.js';
 import { RunJournal } from './journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from './run.errors.js';
-import { listDue, nextDueInMs, postponeTimers, removeTimers } from './storage/run-timers.js';
+import { type DueRun, listDue, nextDueInMs, postponeTimers, removeTimers } from './storage/run-timers.js';
 import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 export const RUN_TIMEOUTS = 'run_timeouts';
@@ -18,6 +18,14 @@ export const POSTPONE_MS = 10_000;
 
 /** Pause after a run of the job that found only runs that another process handled. */
 const OTHERS_PAUSE_MS = 250;
+
+/** Explanations in one run of the job. Runs that are alike share one; further ones get none. */
+const MAX_EXPLANATIONS = 10;
+
+/** Says why a run has not been started, as a part of a sentence. */
+export interface StartReasons {
+  whyNotStarted(runId: string): Promise<string>;
+}
 
 export interface TimeoutCounts {
   /** Their timers were applied. */
@@ -34,6 +42,7 @@ type Result = keyof TimeoutCounts | 'gone';
 @Injectable()
 export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: () => void = () => undefined;
+  #reasons: StartReasons | null = null;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -48,6 +57,11 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
       const inMs = notice === null ? 0 : notice.timerInMs;
       if (inMs !== undefined) this.scheduler.runWithin(RUN_TIMEOUTS, inMs);
     });
+  }
+
+  /** Sets what explains start timeouts. */
+  explainBy(reasons: StartReasons): void {
+    this.#reasons = reasons;
   }
 
   onModuleDestroy(): void {
@@ -77,9 +91,11 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   async runOnce(now: Date, stop?: AbortSignal): Promise<TimeoutCounts> {
     const { manager } = this.dataSource;
     const counts = { applied: 0, nothingDue: 0, failed: 0 };
+    const reasons = new Map<string, string>();
     for (let isLast = false; !isLast;) {
       const due = await listDue(manager, now, RUNS_PER_BATCH);
-      const results = await this.#applyAll(due);
+      await this.#explain(due, reasons);
+      const results = await this.#applyAll(due, reasons);
       for (const [, result] of results) counts[result === 'gone' ? 'nothingDue' : result] += 1;
       await this.#putAside(results, now);
       isLast = due.length < RUNS_PER_BATCH || stop?.aborted === true;
@@ -90,18 +106,40 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
     return counts;
   }
 
+  /** Adds the reasons of runs that have not been started in time, by what they wait for. A timeout does not depend on its reason. */
+  async #explain(due: readonly DueRun[], reasons: Map<string, string>): Promise<void> {
+    for (const { runId, unstartedLike } of due) {
+      if (reasons.size === MAX_EXPLANATIONS || this.#reasons === null) return;
+      if (unstartedLike === null || reasons.has(unstartedLike)) continue;
+      try {
+        reasons.set(unstartedLike, await this.#reasons.whyNotStarted(runId));
+      } catch (error) {
+        this.log.debug('could not explain a start timeout', { runId, error });
+        return;
+      }
+    }
+  }
+
   /** Submits all commands at once, so that they share groups. @throws errors that concern all of them */
-  async #applyAll(runIds: readonly string[]): Promise<readonly (readonly [string, Result])[]> {
-    const settled = await Promise.allSettled(runIds.map(async (id) => [id, await this.#apply(id)] as const));
+  async #applyAll(
+    due: readonly DueRun[],
+    reasons: ReadonlyMap<string, string>,
+  ): Promise<readonly (readonly [string, Result])[]> {
+    const settled = await Promise.allSettled(
+      due.map(
+        async ({ runId, unstartedLike }) =>
+          [runId, await this.#apply(runId, reasons.get(unstartedLike ?? ''))] as const,
+      ),
+    );
     return settled.map((outcome) => {
       if (outcome.status === 'rejected') throw outcome.reason;
       return outcome.value;
     });
   }
 
-  async #apply(runId: string): Promise<Result> {
+  async #apply(runId: string, reason: string | undefined): Promise<Result> {
     try {
-      await this.journal.change(runId, { type: 'elapse' });
+      await this.journal.change(runId, { type: 'elapse', reason });
       return 'applied';
     } catch (error) {
       if (error instanceof RunRejected) return 'nothingDue';

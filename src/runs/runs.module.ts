@@ -58,6 +58,7 @@ const EXPORTS = [
   RunReader,
   RunsService,
   BulkRunsService,
+  RunTimeoutsJob,
 ];
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
@@ -79,7 +80,6 @@ const EXPORTS = [
     ConcurrencyKeys,
     QueueCleanupJob,
     IdempotencyRetentionJob,
-    RunTimeoutsJob,
     RunListReader,
     RunCountsRollUp,
     RunRetention,

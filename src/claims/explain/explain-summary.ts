@@ -1,5 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import type { Ability } from '../../runs/machine/event-types.js';
+import type { Run } from '../../runs/machine/run.js';
 import {
   meets,
   requirementList,
@@ -29,14 +30,18 @@ export interface Outgrown {
   readonly to: number;
 }
 
+/** An explanation without its summary. */
+export type Explanation = Omit<RunExplanationDto, 'summary'>;
+
 /** What the summary says beyond the explanation. */
-interface Background {
+export interface Background {
   /** The attempt before, of a run in back-off. */
   readonly failed: FailedAttempt | null;
   /** When the worker that the run avoids may get it, too. */
   readonly avoidedUntil: Date | null;
   /** What the run requires of a worker. */
   readonly required: Requirements;
+  readonly losses: Pick<Run, 'reclaims' | 'repeatedLosses'>;
   /** The active workers. */
   readonly active: readonly DescribedWorker[];
   /** Of a run that has grown beyond all of them. */
@@ -44,14 +49,14 @@ interface Background {
 }
 
 /** The explanation in one or two sentences. */
-export function summarise(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
+export function summarise(explanation: Explanation, background: Background): string {
   const { failed } = background;
   const { state, queue, holder, ended } = explanation;
   switch (state) {
     case 'PENDING':
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
-        ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}.`
+        ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}${repeated(background.losses)}.`
         : waiting(explanation, background);
     case 'ASSIGNED':
     case 'RUNNING':
@@ -74,20 +79,28 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
+function waiting(explanation: Explanation, background: Background): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
     : `At or after position ${position} in the queue`;
-  return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}.`;
+  return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}${repeated(background.losses)}.`;
+}
+
+/** Why a run that may be claimed, or is assigned, has not been started: a part of a sentence. It holds for all runs that are alike. */
+export function whyNotStarted(explanation: Explanation, background: Background): string {
+  if (explanation.state === 'PENDING' && explanation.counts)
+    return chances(explanation.counts, explanation, background);
+  const summary = summarise(explanation, background);
+  return summary.charAt(0).toLowerCase() + summary.slice(1, -1);
 }
 
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy, concurrency }: Omit<RunExplanationDto, 'summary'>,
+  { workers: all, strategy, concurrency }: Explanation,
   { active: offers, required, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
@@ -206,6 +219,12 @@ function avoids(workerId: string | null, until: Date | null): string {
     : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure, until ${until.toISOString()}`;
 }
 
+function repeated({ reclaims, repeatedLosses }: Pick<Run, 'reclaims' | 'repeatedLosses'>): string {
+  return repeatedLosses === 0
+    ? ''
+    : `; its ${reclaims} losses in a row count as ${reclaims - repeatedLosses}, because the same worker repeated the others`;
+}
+
 /** The cause of a failure and the first line of its message or, without one, the exit code. */
 function failure({ cause, exit_code: code, error_message: message }: FailedAttempt): string {
   const line = firstLine(message ?? '');
@@ -223,7 +242,7 @@ function firstLine(text: string): string {
     .replace(/\.?(?: Its last log lines:)?$/, '');
 }
 
-function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
+function held({ state, holder }: Explanation, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
   const { engine = null, preparing = null, last_heartbeat_at: lastAt = null } = holder ?? {};
   const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;

@@ -38,7 +38,10 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is reserved for the run; null: none. */
   @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
-  /** Worker on which the attempt before failed by the infrastructure: for 10 seconds from `queued_at` only others get the run; or null. */
+  /**
+   * Worker on which the attempt before failed by the infrastructure, or was lost not for the first time; or null. For 10 seconds from
+   * `queued_at`, for 60 after losses that one worker repeated, only others get the run.
+   */
   @ApiProperty({ type: 'string', nullable: true }) avoided_worker: string | null;
 }
 

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
+import type { StartReasons } from '../../runs/run-timeouts.job.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
 import type {
@@ -13,7 +14,14 @@ import type {
 } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { type FailedAttempt, type Outgrown, summarise } from './explain-summary.js';
+import {
+  summarise,
+  whyNotStarted,
+  type Background,
+  type Explanation,
+  type FailedAttempt,
+  type Outgrown,
+} from './explain-summary.js';
 import {
   toCountsDto,
   toDeadlineDto,
@@ -66,7 +74,7 @@ interface Situation extends Needed {
 }
 
 @Injectable()
-export class ExplainService {
+export class ExplainService implements StartReasons {
   constructor(
     private readonly dataSource: DataSource,
     private readonly queue: QueueReader,
@@ -77,6 +85,19 @@ export class ExplainService {
 
   /** @throws RunNotFound */
   async explain(runId: string): Promise<RunExplanationDto> {
+    const { explanation, background } = await this.#read(runId);
+    return { ...explanation, summary: summarise(explanation, background) };
+  }
+
+  /** Why the run has not been started, as a part of a sentence. @throws RunNotFound */
+  async whyNotStarted(runId: string): Promise<string> {
+    const { explanation, background } = await this.#read(runId);
+    return whyNotStarted(explanation, background);
+  }
+
+  async #read(
+    runId: string,
+  ): Promise<{ readonly explanation: Explanation; readonly background: Background }> {
     const workers = await this.pool.list();
     // One snapshot of run, queue and assigned runs.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
@@ -107,16 +128,15 @@ export class ExplainService {
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && toCountsDto(judged, workers.length),
       };
-      return {
-        ...explanation,
-        summary: summarise(explanation, {
-          failed: failedOf(status),
-          avoidedUntil: avoidanceEnd(run),
-          required: requirements,
-          active,
-          outgrown: outgrownOf(run, active),
-        }),
+      const background = {
+        failed: failedOf(status),
+        avoidedUntil: avoidanceEnd(run),
+        losses: run,
+        required: requirements,
+        active,
+        outgrown: outgrownOf(run, active),
       };
+      return { explanation, background };
     });
   }
 

@@ -49,6 +49,7 @@ export type ExtraConstraints = Readonly<{
 @Check('runs_progress_check', 'progress between 0 and 100')
 @Check('runs_ram_mb_check', 'ram_mb >= 0')
 @Check('runs_reclaims_check', 'reclaims >= 0')
+@Check('runs_repeated_losses_check', 'repeated_losses between 0 and reclaims')
 @Check('runs_start_within_s_check', 'start_within_s >= 1')
 @Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
@@ -85,8 +86,10 @@ export class RunEntity {
   @Column('integer', { name: 'event_count' }) eventCount: number;
   /** Number of attempts that ended by FAILED. */
   @Column('integer') failures: number;
-  /** Number of attempts that ended because their worker was lost. */
+  /** Attempts in a row that ended by the loss of their worker or a failure of the infrastructure. */
   @Column('integer') reclaims: number;
+  /** Those of them that ended with the worker of the one before. */
+  @Column('integer', { name: 'repeated_losses', default: 0 }) repeatedLosses: number;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
   /** Back-off after the first failure in seconds, doubled with each further failure. 0: none. */
   @Column('integer', { name: 'backoff_s', default: 0 }) backoffS: number;
@@ -143,6 +146,8 @@ export class RunEntity {
   @Column('text', { name: 'cancel_reason', nullable: true }) cancelReason: string | null;
   /** Worker on which the attempt before failed by a fault of the infrastructure; null: none. */
   @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
+  /** Worker of the last of the losses in a row; null: there is none, or it is unknown. */
+  @Column('text', { name: 'loss_worker', nullable: true }) lossWorker: string | null;
   /** Events of the current attempt that change no state, those that were not recorded included. */
   @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
   /** Bytes of messages and payloads of these events; it stops at the largest integer. */

@@ -54,8 +54,8 @@ export class ExecutionSummaryDto {
   /** Why the run was cancelled, as the request to cancel it said. */
   cancel_reason?: string;
   /**
-   * Losses of a worker and failures of the infrastructure that count for SERVICE_MAX_RECLAIMS: those in a row since the last manual
-   * retry, without an attempt between them that reported progress.
+   * Losses of a worker and failures of the infrastructure in a row: since the last manual retry, without an attempt between them that
+   * reported progress. Those that one worker repeats count once for SERVICE_MAX_RECLAIMS.
    */
   @ApiProperty({ type: 'integer' })
   reclaims?: number;

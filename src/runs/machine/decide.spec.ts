@@ -35,9 +35,9 @@ for (const from of RUN_STATES) {
 }
 
 test('a manual retry starts a fresh budget of failures and of losses', () => {
-  const used: Run = { ...IN_STATE.FAILED, failures: 3, reclaims: 3 };
-  const { failures, reclaims } = after(used, command(MANUAL_RETRY));
-  assert.deepEqual([failures, reclaims], [0, 0]);
+  const used: Run = { ...IN_STATE.FAILED, failures: 3, reclaims: 3, repeatedLosses: 2, lossWorker: 'w1' };
+  const { failures, reclaims, repeatedLosses, lossWorker } = after(used, command(MANUAL_RETRY));
+  assert.deepEqual([failures, reclaims, repeatedLosses, lossWorker], [0, 0, 0, null]);
 });
 
 test('a retry that a worker reports, and one that is not forced, leave the counts as they are', () => {

@@ -4,6 +4,7 @@ import {
   joinGpuIds,
   MAX_ATTEMPTS_OF_A_RUN,
   NO_END,
+  NO_LOSSES,
   waitForStart,
   type Run,
   areTooMany,
@@ -38,7 +39,7 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
     case 'reclaim':
       return decideReclaim(run, command, t, policy);
     case 'elapse':
-      return decideElapse(run, t, policy);
+      return decideElapse(run, command, t, policy);
     default:
       return assertNever(command);
   }
@@ -134,7 +135,7 @@ function gpusOfStart(run: Run, { gpuId, gpuIds }: Started): Pick<Run, 'gpuId' | 
 
 /** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */
 function withFreshBudget(run: Run): Run {
-  return { ...run, failures: 0, reclaims: 0 };
+  return { ...run, ...NO_LOSSES, failures: 0 };
 }
 
 function decideRetried(run: Run, event: RunEvent, force: boolean, t: Date, policy: Policy): Outcome {

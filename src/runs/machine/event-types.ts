@@ -163,7 +163,8 @@ export const EVENT_TYPES = {
         enum: FAILURE_CAUSES,
         description:
           'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine unavailable, too few ' +
-          'resources) the run gets another attempt that uses up no retry, for 10 seconds on other workers only.',
+          'resources) the run gets another attempt that uses up no retry, for 10 seconds on other workers only, or for 60 after losses ' +
+          'that one worker repeated.',
       },
       exit_code: {
         type: 'integer',
@@ -176,7 +177,7 @@ export const EVENT_TYPES = {
         enum: ABILITIES,
         description:
           'With the cause `infrastructure`: what the machine is unable to do at present, as heartbeats of this worker say from ' +
-          'now on. Such a failure does not count as a loss of the run, so that one machine never uses up its losses.',
+          'now on. Such a failure does not count as a loss of the run.',
       },
       ...CONTAINER_TIMES,
     },

@@ -242,3 +242,69 @@ test('failures of the infrastructure are counted anew after progress, as losses 
   const { state, reclaims } = after(run, ASSIGN, progress, NODE_LOST);
   assert.deepEqual([state, reclaims], ['PENDING', 1]);
 });
+
+function times(count: number, ...workers: readonly string[]): string[] {
+  return Array.from({ length: count }, () => workers).flat();
+}
+
+describe('losses that one worker repeats', () => {
+  const COMMANDS = {
+    'failures of the infrastructure': (): RunCommand => NODE_LOST,
+    reclaims: ({ attempt }: Run, workerId: string): RunCommand => ({ ...RECLAIM, workerId, attempt }),
+  };
+  const PATIENT = { limits: { lossPatience: 900 }, jitter: 0 };
+
+  /** A run that the workers lost, one after the other. */
+  function lostBy(
+    workers: readonly string[],
+    lose: (run: Run, workerId: string) => RunCommand,
+    policy: Parameters<typeof decideAt>[3] = PATIENT,
+    run = FRESH,
+  ): Run {
+    return workers.reduce<Run>((before, workerId) => {
+      assert.equal(before.state, 'PENDING');
+      const held = after({ ...before, notBefore: null }, { type: 'assign', workerId, gpuId: null });
+      return accepted(decideAt(held, lose(held, workerId), later(9), policy)).run;
+    }, run);
+  }
+
+  for (const [title, lose] of Object.entries(COMMANDS)) {
+    test.each([
+      // The pauses before the ninth loss are 1085 s, before the eighteenth 3785 s.
+      { workers: times(17, 'a'), limits: {}, expect: ['PENDING', 17, 16] },
+      { workers: times(18, 'a'), limits: {}, expect: ['FAILED', 18, 17] },
+      { workers: times(18, 'a'), limits: { maxReclaims: 0 }, expect: ['FAILED', 18, 17] },
+      { workers: times(4, 'a', 'b'), limits: {}, expect: ['PENDING', 8, 0] },
+      { workers: [...times(4, 'a', 'b'), 'a'], limits: {}, expect: ['FAILED', 9, 0] },
+      { workers: [...times(10, 'a'), 'b', 'a'], limits: {}, expect: ['PENDING', 12, 9] },
+      { workers: [...times(10, 'a'), 'b', 'a', 'c'], limits: {}, expect: ['FAILED', 13, 9] },
+      // The number alone decides.
+      { workers: times(4, 'a'), limits: { lossPatience: 0 }, expect: ['FAILED', 4, 3] },
+    ])(`count once: after ${title} with $workers and $limits`, ({ workers, limits, expect }) => {
+      const run = lostBy(workers, lose, { ...PATIENT, limits: { ...PATIENT.limits, ...limits } });
+      assert.deepEqual([run.state, run.reclaims, run.repeatedLosses], expect);
+    });
+
+    test(`let the next attempt avoid the worker: ${title}`, () => {
+      assert.equal(lostBy(['a', 'a'], lose).avoidedWorker, 'a');
+    });
+
+    test(`are none after progress: ${title}`, () => {
+      const run = lostBy(['a', 'a'], lose);
+      const progress = event({ type: 'PROGRESS', msg: 1 });
+      const again = lostBy(['a'], lose, PATIENT, after(run, progress));
+      assert.deepEqual([again.reclaims, again.repeatedLosses, again.lossWorker], [1, 0, 'a']);
+    });
+  }
+
+  test('are only those of a worker that is known', () => {
+    const nobodys: Run = { ...IN_STATE.ASSIGNED, workerId: null, reclaims: 1 };
+    const { reclaims, repeatedLosses } = after(nobodys, NODE_LOST);
+    assert.deepEqual([reclaims, repeatedLosses], [2, 0]);
+  });
+
+  test('leave a run claimable by every worker after the first reclaim', () => {
+    assert.equal(lostBy(['a'], COMMANDS.reclaims).avoidedWorker, null);
+    assert.equal(lostBy(['a', 'b'], COMMANDS.reclaims).avoidedWorker, null);
+  });
+});

@@ -1,7 +1,7 @@
 import { timesOf, openAttempt, record, transitionOf, type EventContent } from './attempt.js';
 import type { Command, Decision, Outcome, Policy, RunLimits } from './run-command.js';
 import { isRetried } from './retry-on.js';
-import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, NO_LOSSES, type Run } from './run.js';
 import type { ContainerTimes, Failure } from './event-types.js';
 import { isInExecution } from './run-state.js';
 
@@ -12,6 +12,9 @@ const MAX_BACKOFF_S = 86_400;
 
 /** Pauses after the losses of a run in order, in seconds; the last one is that of all further losses. */
 const LOSS_PAUSES_S = [0, 5, 15, 45, 120, 300] as const;
+
+/** How much longer a run outlasts losses that one worker alone causes: it may be the only one. */
+const PATIENCE_WITH_ONE_WORKER = 4;
 
 /** A failure as its worker reports it. */
 type ReportedFailure = Failure & { readonly times: ContainerTimes };
@@ -49,20 +52,23 @@ export function decideInfrastructureFailure(
   { limits, newId, random }: Policy,
 ): Outcome {
   const isLoss = (failure.unable ?? null) === null;
-  const reclaims = isLoss ? lossesWith(run) : run.reclaims;
-  const remain = isLoss ? lossesRemain({ ...run, reclaims }, limits) : run.attempt < MAX_ATTEMPTS_OF_A_RUN;
+  const counted = isLoss ? withLoss(run) : run;
+  const remain = isLoss ? lossesRemain(counted, limits) : run.attempt < MAX_ATTEMPTS_OF_A_RUN;
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
   if ('rejection' in transition) return transition;
-  const failed: Run = { ...asFailed(run, failure, t), reclaims };
+  const failed = asFailed(counted, failure, t);
   if (!remain) return record(failed, event, {});
   const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], newId(), t);
   const decision = { ...retried, run: { ...retried.run, avoidedWorker: run.workerId } };
-  const losses = isLoss ? reclaims : run.attempt - run.failures;
+  const losses = isLoss ? counted.reclaims : run.attempt - run.failures;
   return afterPause(decision, lossPauseMs(losses, random()), t);
 }
 
-/** Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
+/**
+ * Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. The next attempt
+ * avoids the worker if it lost the attempt before as well.
+ */
 export function decideReclaim(
   run: Run,
   { workerId, attempt, lastHeartbeatAt }: Command<'reclaim'>,
@@ -73,8 +79,8 @@ export function decideReclaim(
     if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
     if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
   }
-  const reclaims = lossesWith(run);
-  const remain = lossesRemain({ ...run, reclaims }, limits);
+  const counted = withLoss(run);
+  const remain = lossesRemain(counted, limits);
   const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
   if ('rejection' in transition) return transition;
   const errorMessage = `Worker '${workerId}' lost`;
@@ -83,26 +89,30 @@ export function decideReclaim(
     msg: errorMessage,
     payload: { worker_id: workerId, last_heartbeat_at: lastHeartbeatAt?.toISOString() ?? null },
   };
-  const lost: Run = { ...run, state: 'FAILED', reclaims, errorMessage, finishedAt: t, updatedAt: t };
+  const lost: Run = { ...counted, state: 'FAILED', errorMessage, finishedAt: t, updatedAt: t };
   if (!remain) return record(lost, event, {});
   const retried = openAttempt(lost, 'FAILED', [event], newId(), t);
-  return afterPause(retried, lossPauseMs(reclaims, random()), t);
+  const isRepeated = counted.repeatedLosses > run.repeatedLosses;
+  const decision = isRepeated ? { ...retried, run: { ...retried.run, avoidedWorker: workerId } } : retried;
+  return afterPause(decision, lossPauseMs(counted.reclaims, random()), t);
 }
 
 /**
  * Whether the run survives its latest loss. With a patience it survives more than `maxReclaims` for as long as the patience or, if
  * that is longer, the back-offs of its own policy take: an outage ends no run that is to be tried for hours. The pauses so far are
- * a lower bound of the time since the first loss.
+ * a lower bound of the time since the first loss. Losses of one worker in a row count once, so that one broken machine ends no run
+ * that others can execute; since it may be the only machine, they end the run after a longer patience.
  */
 function lossesRemain(run: Run, limits: RunLimits): boolean {
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return false;
   if (run.reclaims <= limits.maxReclaims) return true;
   if (limits.lossPatience === 0) return false;
+  const isOfOneWorker = run.reclaims - run.repeatedLosses <= Math.max(1, limits.maxReclaims);
   const waitedS = sumOf(run.reclaims - 1, (before) => lossPauseS(before + 1));
   return (
     waitedS <
     Math.max(
-      limits.lossPatience,
+      limits.lossPatience * (isOfOneWorker ? PATIENCE_WITH_ONE_WORKER : 1),
       sumOf(run.maxAttempts - 1, (before) => backoffS(run, before + 1)),
     )
   );
@@ -112,9 +122,16 @@ function sumOf(count: number, value: (before: number) => number): number {
   return Array.from({ length: count }, (_, before) => value(before)).reduce((sum, one) => sum + one, 0);
 }
 
-/** Losses of the run in a row, with that of its current attempt: an attempt that reported progress starts the count anew. */
-function lossesWith({ progress, reclaims }: Run): number {
-  return progress > 0 ? 1 : reclaims + 1;
+/** The run with the loss of its current attempt: one that reported progress starts the row of losses anew. */
+function withLoss(run: Run): Run {
+  const { reclaims, repeatedLosses, lossWorker } = run.progress > 0 ? NO_LOSSES : run;
+  const isRepeated = lossWorker !== null && lossWorker === run.workerId;
+  return {
+    ...run,
+    reclaims: reclaims + 1,
+    repeatedLosses: repeatedLosses + Number(isRepeated),
+    lossWorker: run.workerId,
+  };
 }
 
 function asFailed(run: Run, { errorMessage, cause, exitCode, times }: ReportedFailure, t: Date): Run {

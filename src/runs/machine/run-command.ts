@@ -66,8 +66,12 @@ export type RunCommand =
       /** Null: the worker never sent a heartbeat. */
       readonly lastHeartbeatAt: Date | null;
     }
-  /** Applies the run's timer; rejected when it is not due. */
-  | { readonly type: 'elapse' };
+  | {
+      /** Applies the run's timer; rejected when it is not due. */
+      readonly type: 'elapse';
+      /** Why the run has not been started, for the message of its start timeout. */
+      readonly reason?: string | undefined;
+    };
 
 /** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */
 export interface Decision {

@@ -40,6 +40,8 @@ export const CHANGING_FIELDS = [
   'eventCount',
   'failures',
   'reclaims',
+  'repeatedLosses',
+  'lossWorker',
   'gpuId',
   'gpuIds',
   'workerId',
@@ -110,14 +112,21 @@ export const NEW_ATTEMPT = {
   startedAt: null,
 } as const satisfies Partial<RunRecord>;
 
+/** A run that has lost no worker since it was created, or since somebody wanted another attempt. */
+export const NO_LOSSES = {
+  reclaims: 0,
+  repeatedLosses: 0,
+  lossWorker: null,
+} as const satisfies Partial<RunRecord>;
+
 /** Fields that have the same value in every new run. */
 export const INITIAL_VALUES = {
   ...NEW_ATTEMPT,
+  ...NO_LOSSES,
   attempt: 1,
   firstEvent: 0,
   eventCount: 0,
   failures: 0,
-  reclaims: 0,
 } as const satisfies Partial<RunRecord>;
 
 /** Fields that hold the time of the creation in a new run. */

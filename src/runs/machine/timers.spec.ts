@@ -240,6 +240,12 @@ describe('the avoidance of a worker', () => {
     assert.equal(timerOf(run), null);
   });
 
+  test('takes a minute after losses that the worker repeated', () => {
+    const repeated = { ...after({ ...lost, avoidedWorker: null }, ASSIGN, NODE_LOST), notBefore: null };
+    const due = new Date(repeated.queuedAt.getTime() + 60_000);
+    assert.deepEqual(timerOf(repeated), { dueAt: due, kind: 'avoidance' });
+  });
+
   test('begins at the end of a pause', () => {
     const twice = after(lost, ASSIGN_ELSEWHERE, NODE_LOST);
     const pauseEnd = twice.notBefore ?? assert.fail('it pauses');

@@ -1,6 +1,6 @@
 import { NO_TIMES, record, transitionOf, type EventContent } from './attempt.js';
 import { decideFailed } from './failure.js';
-import type { Outcome, Policy } from './run-command.js';
+import type { Command, Outcome, Policy } from './run-command.js';
 import type { Run } from './run.js';
 
 export const TIMER_KINDS = ['start_at', 'back_off', 'avoidance', 'start_timeout', 'attempt_timeout'] as const;
@@ -8,6 +8,9 @@ export type TimerKind = (typeof TIMER_KINDS)[number];
 
 /** Seconds from when a run may be claimed in which the worker that it avoids does not get it. */
 const AVOIDANCE_S = 10;
+
+/** The same after losses that one worker repeated: others may have to end a run first. */
+const LONG_AVOIDANCE_S = 60;
 
 /** A change that time alone makes to a run. A run has one timer at most. */
 interface Timer {
@@ -22,7 +25,8 @@ export function isClaimable(run: Run): boolean {
 
 /** When the worker that the run avoids may get it, too; null: it avoids none, or may not be claimed. */
 export function avoidanceEnd(run: Run): Date | null {
-  return run.avoidedWorker !== null && isClaimable(run) ? plus(run.queuedAt, AVOIDANCE_S) : null;
+  if (run.avoidedWorker === null || !isClaimable(run)) return null;
+  return plus(run.queuedAt, run.repeatedLosses > 0 ? LONG_AVOIDANCE_S : AVOIDANCE_S);
 }
 
 /** When the timeout of the run's present state is over, or null. */
@@ -54,7 +58,7 @@ export function timerOf(run: Run): Timer | null {
 }
 
 /** Applies the run's timer; rejected when none is due. */
-export function decideElapse(run: Run, t: Date, policy: Policy): Outcome {
+export function decideElapse(run: Run, { reason }: Command<'elapse'>, t: Date, policy: Policy): Outcome {
   const timer = timerOf(run);
   if (timer === null || timer.dueAt > t) return { rejection: { reason: 'nothing-due' } };
   switch (timer.kind) {
@@ -67,7 +71,7 @@ export function decideElapse(run: Run, t: Date, policy: Policy): Outcome {
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;
-      const failure = failureOf(`Not started within ${run.startWithinS} s`);
+      const failure = failureOf(`Not started within ${run.startWithinS} s${reason ? `: ${reason}` : ''}`);
       return record(run, failure, {
         state: transition.to,
         failures: run.failures + 1,

@@ -109,7 +109,8 @@ export const TRANSITIONS: readonly Transition[] = [
     from: IN_EXECUTION_STATES,
     when: 'no losses remain',
     to: 'FAILED',
-    reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
+    reason:
+      'the losses, of which those that one worker repeats count once, are more than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
   },
   {
     trigger: 'INFRASTRUCTURE FAILURE',
@@ -117,15 +118,16 @@ export const TRANSITIONS: readonly Transition[] = [
     when: 'losses remain',
     to: 'PENDING',
     reason:
-      'the worker reports FAILED with the cause `infrastructure`; another attempt follows, for 10 seconds on other ' +
-      'workers only, and uses up no retry',
+      'the worker reports FAILED with the cause `infrastructure`; another attempt follows, for 10 seconds (60 after ' +
+      'losses that one worker repeated) on other workers only, and uses up no retry',
   },
   {
     trigger: 'INFRASTRUCTURE FAILURE',
     from: IN_EXECUTION_STATES,
     when: 'no losses remain',
     to: 'FAILED',
-    reason: 'such failures and reclaims are more than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
+    reason:
+      'such failures and reclaims, of which those that one worker repeats count once, are more than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
   },
   {
     trigger: 'START TIMEOUT',

@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import { RunTimerEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
+import { RUNS } from './run-columns.js';
 
 /** When the timer of a run is due; null: it has none. */
 export interface RunTimer {
@@ -25,18 +26,40 @@ export async function putTimers(
   await execute(manager, PUT, NEW_TIMERS.params(timers));
 }
 
-/** Ids of runs whose timer is due, the longest overdue first. */
-export async function listDue(manager: EntityManager, now: Date, limit: number): Promise<string[]> {
-  const due = await rows<{ readonly runId: string }>(
+/** A run whose timer is due. */
+export interface DueRun {
+  readonly runId: string;
+  /**
+   * Of a run that has not been started in time: equal for runs that wait for the same. Runs that are assigned are alike only if they
+   * are the same. Null: of another timer.
+   */
+  readonly unstartedLike: string | null;
+}
+
+/** Runs whose timer is due, the longest overdue first. */
+export function listDue(manager: EntityManager, now: Date, limit: number): Promise<DueRun[]> {
+  return rows(
     manager,
-    `select run_id as "runId"
-       from ${TIMERS.name}
-      where due_at <= $1::timestamptz
-      order by due_at, run_id
-      limit $2`,
+    `select d.run_id as "runId",
+            (select case when r.state = 'PENDING'
+                      then jsonb_build_array(r.requirement_id, r.concurrency_key, r.avoided_worker, r.ram_mb, r.vram_mb, r.cpu,
+                        r.extra_constraints)::text
+                      else r.id::text
+                    end
+               from ${RUNS.name} r
+              where r.id = d.run_id
+                and r.state in ('PENDING', 'ASSIGNED')
+                and r.not_before is null
+                and r.queued_at + make_interval(secs => r.start_within_s) <= $1::timestamptz
+            ) as "unstartedLike"
+       from (select run_id, due_at
+               from ${TIMERS.name}
+              where due_at <= $1::timestamptz
+              order by due_at, run_id
+              limit $2) d
+      order by d.due_at, d.run_id`,
     [now.toISOString(), limit],
   );
-  return due.map(({ runId }) => runId);
 }
 
 /** Milliseconds until the earliest timer by the database's clock; negative when it is overdue, null for none. */

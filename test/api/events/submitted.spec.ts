@@ -55,7 +55,10 @@ describe('SUBMITTED', () => {
       );
       assert.deepEqual(
         [run.execution_summary.error_message, run.execution_summary.cause],
-        ['Not started within 60 s', 'timeout'],
+        [
+          "Not started within 60 s: assigned to worker 'w', which submitted it to kubernetes as uid-1; it waits there",
+          'timeout',
+        ],
       );
       assert.deepEqual(await typesOf(id), ['SUBMITTED', 'FAILED']);
     });

@@ -43,9 +43,10 @@ describe('timeouts', () => {
       const { id } = await steps.create({ ...START, retry_policy: { max_attempts: 5 } });
       await pass(id, 3600);
       const run = await untilState(id, 'FAILED');
-      assert.deepEqual(entriesOf(run), [failed(1, NOT_STARTED)]);
+      const message = `${NOT_STARTED}: 1 worker can take it as soon as it is their turn`;
+      assert.deepEqual(entriesOf(run), [failed(1, message)]);
       assert.equal(run.current_attempt, 1);
-      assert.equal(run.execution_summary.error_message, NOT_STARTED);
+      assert.equal(run.execution_summary.error_message, message);
       assert.ok(run.execution_summary.finished_at);
       assert.deepEqual(await steps.claim(), []);
       assert.deepEqual(await timersOf(id), []);
@@ -54,7 +55,8 @@ describe('timeouts', () => {
     test('fail a run whose worker does not start it in time, and reject a late STARTED', async () => {
       const { id } = await steps.assigned({ ...START, retry_policy: { max_attempts: 5 } });
       await pass(id, 3600);
-      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')), [failed(1, NOT_STARTED)]);
+      const why = "assigned to worker 'w', which is active but has not reported the run as running yet";
+      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')), [failed(1, `${NOT_STARTED}: ${why}`)]);
       const [attempt] = await steps.attempts(id);
       assert.deepEqual([attempt.state, attempt.execution_summary.worker_id], ['FAILED', 'w']);
       const late = await steps.report(
@@ -65,6 +67,15 @@ describe('timeouts', () => {
       assertError(late, 400, 'Run is already in terminal state FAILED');
     });
 
+    test('say why no worker could take the run', async () => {
+      const { id } = await steps.create({ ...START, selector: ['x'] });
+      const { summary } = (await service.send('GET', `/runs/${id}/explain`)).body;
+      await pass(id, 3600);
+      const { error_message: message } = (await untilState(id, 'FAILED')).execution_summary;
+      assert.equal(message, `${NOT_STARTED}: no active worker has the tag x`);
+      assert.match(summary, /; no active worker has the tag x\.$/);
+    });
+
     test('appear on the feed as on the timeline', async () => {
       const { id } = await steps.create({ ...START, event_delivery: { topic: 'late' } });
       await pass(id, 3600);
@@ -72,7 +83,7 @@ describe('timeouts', () => {
       const { body } = await service.send('GET', '/feed?topic=late');
       assert.deepEqual(
         body.events.map(({ type, state, msg }: any) => [type, state, msg]),
-        [['FAILED', 'FAILED', NOT_STARTED]],
+        [['FAILED', 'FAILED', `${NOT_STARTED}: 1 worker can take it as soon as it is their turn`]],
       );
     });
   });

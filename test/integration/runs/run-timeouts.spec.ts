@@ -6,6 +6,7 @@ import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { currentTime } from '../../../src/database/sql/sql.js';
 import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/run-timeouts.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import type { NewRun } from '../../../src/runs/machine/run.js';
 import { freshRun } from '../../support/runs/journal.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { logStatementsByDatabase } from '../../support/postgres/statement-log.js';
@@ -18,9 +19,14 @@ const QUIET_MS = 1_000;
 const statementsOf = logStatementsByDatabase();
 
 /** Creates runs that have to be started within so many seconds; answers their ids. */
-async function createRuns(service: TestApp, count: number, startWithinS: number | null): Promise<string[]> {
+async function createRuns(
+  service: TestApp,
+  count: number,
+  startWithinS: number | null,
+  others: (i: number) => Partial<NewRun> = () => ({}),
+): Promise<string[]> {
   const journal = service.app.get(RunJournal, { strict: false });
-  const runs = Array.from({ length: count }, () => freshRun({ startWithinS }));
+  const runs = Array.from({ length: count }, (_, i) => freshRun({ startWithinS, ...others(i) }));
   await Promise.all(runs.map((run) => journal.create(run)));
   return runs.map(({ id }) => id);
 }
@@ -157,6 +163,23 @@ describe('timeouts of runs', { concurrent: true }, () => {
       assert.deepEqual(counts, { applied: 1_000, nothingDue: 0, failed: 0 });
       assert.deepEqual(await statusOf(service, ids), DONE_ONCE(1_000));
       assert.ok(sent < 120, `${sent} statements`);
+    });
+  });
+
+  test('have the same reason if the runs are alike, and none after ten reasons', async () => {
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      const ids = await createRuns(service, 24, 60, (i) => ({ ramMb: i % 12 }));
+      await letTimePass(service.dataSource, ids, 60, false);
+      await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(await currentTime(service.dataSource));
+      const found: { readonly message: string; readonly count: number }[] = await service.dataSource.query(
+        `select error_message as message, count(*)::integer as count from runs where id = any($1::uuid[]) group by 1`,
+        [ids],
+      );
+      assert.deepEqual(Object.fromEntries(found.map(({ message, count }) => [message, count])), {
+        'Not started within 60 s: no worker is active': 20,
+        'Not started within 60 s': 4,
+      });
     });
   });
 

@@ -36,7 +36,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   ],
   'docs/reliability.md': ['0.5 s', '1 s', '10 s', '100 ms', '15 s', '2 s', '20 s', '3 s', '5 s'],
   'docs/run-logs.md': ['60 seconds'],
-  'docs/run-options.md': ['1 second', '10 seconds', '30 seconds', '300 seconds'],
+  'docs/run-options.md': ['1 second', '10 seconds', '30 seconds', '300 seconds', '60 seconds'],
   'docs/security.md': ['10 s', '30 s', '5 s'],
   'docs/slurm.md': ['10 seconds'],
   'docs/tracing.md': ['5 s'],
