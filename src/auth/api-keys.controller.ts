@@ -1,5 +1,6 @@
 import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { ApiResource, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { API_KEY_ID_PARAM } from '../common/http/api-examples.js';
 import { AllowScopes, type Caller, AllowAnyKey, AllowBoundKeys } from './access.js';
@@ -17,6 +18,7 @@ import {
 @ApiTags('operations')
 @Controller('api-keys')
 @AllowScopes('admin')
+@TakesDatabaseTurn()
 export class ApiKeysController {
   constructor(private readonly keys: ApiKeysService) {}
 

@@ -2,6 +2,7 @@ import { Injectable, type OnModuleInit, Global, Module, type DynamicModule } fro
 import { DiscoveryService, DiscoveryModule } from '@nestjs/core';
 import { EntitySchema, Repository, type EntityTarget, DataSource } from 'typeorm';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { DatabaseTurns } from '../common/http/server/database-turns.js';
 import { Log } from '../common/logging/logger.js';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { DatabaseMetrics } from './database-metrics.js';
@@ -75,6 +76,7 @@ export class DatabaseModule {
         PromotionCheck,
         WriteCheck,
         DatabaseMetrics,
+        DatabaseTurns,
         KnownEntitiesCheck,
       ],
       exports: [
@@ -84,6 +86,7 @@ export class DatabaseModule {
         PromotionCheck,
         WriteCheck,
         DatabaseMetrics,
+        DatabaseTurns,
       ],
     };
   }

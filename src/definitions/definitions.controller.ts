@@ -18,6 +18,7 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
+import { DatabaseTurns, TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiResource } from '../common/http/errors/error.dto.js';
@@ -53,13 +54,17 @@ const WARNING = {
 @ApiTags('definitions')
 @Controller()
 export class DefinitionsController {
-  constructor(private readonly definitions: DefinitionsService) {}
+  constructor(
+    private readonly definitions: DefinitionsService,
+    private readonly turns: DatabaseTurns,
+  ) {}
 
   /**
    * Create a version of a definition, or replace it
    * @remarks Other versions of the definition stay unchanged.
    */
   @Post('definitions')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.', headers: WARNING })
   @ApiOkResponse({
@@ -83,6 +88,7 @@ export class DefinitionsController {
    * @remarks All of them, unless `limit` is given. Many come in several pages: follow the header `Link`.
    */
   @Get('definitions')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiPage(DefinitionDto, 'The versions, or a page of them.')
   async listDefinitions(
@@ -97,6 +103,7 @@ export class DefinitionsController {
    * @remarks The latest version is the one that was created last.
    */
   @Get('definitions/:name')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiResource(DEFINITION_NAME_PARAM)
   @ApiOkResponse({ type: DefinitionDto, description: 'The version.' })
@@ -112,6 +119,7 @@ export class DefinitionsController {
    * @remarks Continue with the last version of the page as `after`, or follow the header `Link`.
    */
   @Get('definitions/:name/versions')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiResource(DEFINITION_NAME_PARAM)
   @ApiPage(DefinitionDto, 'A page of versions.')
@@ -128,6 +136,7 @@ export class DefinitionsController {
    * @remarks Either `version` or `all=true` is required: else 400. Runs of the definition stay as they are.
    */
   @Delete('definitions/:name')
+  @TakesDatabaseTurn()
   @HttpCode(204)
   @AllowScopes('admin')
   @ApiResource(DEFINITION_NAME_PARAM)
@@ -165,7 +174,7 @@ export class DefinitionsController {
     const { version, dry_run: isDryRun = false } = query;
     if (isDryRun) {
       response.status(200);
-      return this.definitions.previewRun(name, version, body, trace);
+      return this.turns.run(response, () => this.definitions.previewRun(name, version, body, trace));
     }
     const options = { trace, idempotency, caller };
     const created = await this.definitions.createRun(name, version, body, options);
@@ -177,6 +186,7 @@ export class DefinitionsController {
    * @remarks Continue with the last id of the page as `after`, or follow the header `Link`.
    */
   @Get('latest-definitions')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiPage(LatestDefinitionDto, 'A page of definitions.')
   async listLatestDefinitions(

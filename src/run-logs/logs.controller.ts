@@ -9,6 +9,7 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
@@ -138,6 +139,7 @@ export class LogsController {
    * are missing. With `Accept: text/plain`, the text alone. To continue, send `X-Log-Next-Cursor` as `after`.
    */
   @Get(':id/logs')
+  @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @AllowHolders()
   @ApiResource(RUN_ID_PARAM)
@@ -207,6 +209,7 @@ export class LogsController {
    * EventSource stops.
    */
   @Get(':id/logs/stream')
+  @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @AllowHolders()
   @ApiResource(RUN_ID_PARAM)

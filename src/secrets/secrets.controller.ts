@@ -21,6 +21,7 @@ import {
   ApiHeader,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowScopes, type Caller, AllowBoundKeys } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import {
@@ -60,6 +61,7 @@ const NAME_PARAM = {
 @ApiTags('secrets')
 @Controller('secrets')
 @AllowScopes('admin')
+@TakesDatabaseTurn()
 @ApiSwitchedOffError('the storage of secrets')
 export class SecretsController {
   constructor(private readonly secrets: SecretsService) {}
@@ -123,6 +125,7 @@ export class SecretsController {
 
 @ApiTags('secrets')
 @Controller('runs')
+@TakesDatabaseTurn()
 export class RunSecretsController {
   constructor(private readonly secrets: RunSecretsService) {}
 

@@ -12,6 +12,7 @@ import {
 } from '@nestjs/common';
 import { ApiNoContentResponse, ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, assertCovers, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors, ApiResource } from '../common/http/errors/error.dto.js';
@@ -53,6 +54,7 @@ export class WorkersController {
    * @remarks Ordered by id. Many come in several pages: follow the header `Link`.
    */
   @Get()
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiPage(WorkerDto, 'The workers, or a page of them.')
   async listWorkers(
@@ -114,6 +116,7 @@ export class WorkersController {
    * worker that is not removed stays in the list, stale, for 24 hours; one that never had a run for one hour.
    */
   @Delete(':worker_id')
+  @TakesDatabaseTurn()
   @HttpCode(204)
   @AllowScopes('worker')
   @AllowBoundKeys()
@@ -130,6 +133,7 @@ export class WorkersController {
    * @remarks The worker finishes the runs that it has.
    */
   @Post(':worker_id/drain')
+  @TakesDatabaseTurn()
   @HttpCode(200)
   @AllowScopes('admin')
   @ApiResource(WORKER_ID_PARAM)
@@ -146,6 +150,7 @@ export class WorkersController {
    * @remarks Ends a drain.
    */
   @Post(':worker_id/resume')
+  @TakesDatabaseTurn()
   @HttpCode(200)
   @AllowScopes('admin')
   @ApiResource(WORKER_ID_PARAM)

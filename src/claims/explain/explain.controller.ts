@@ -1,5 +1,6 @@
 import { Controller, Get, Param } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { RUN_ID_PARAM } from '../../common/http/api-examples.js';
@@ -8,6 +9,7 @@ import { ExplainService } from './explain.service.js';
 
 @ApiTags('runs')
 @Controller('runs')
+@TakesDatabaseTurn()
 export class ExplainController {
   constructor(private readonly explanations: ExplainService) {}
 

@@ -6,6 +6,7 @@ import {
   IsText,
   OptionalField,
   SHOWN_LINES,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { AsJsonText } from '../../common/http/validation/free-form-json.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
@@ -28,7 +29,7 @@ export class InputSpecInputDto {
    * case: checked in the inputs of runs. Any other name is a label, which is not checked; without the prefix `label:` the answer
    * has a warning. @example string
    */
-  @IsText({ min: 1, max: 128 })
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT })
   type: string;
 
   /** Whether a run must have it; false unless given. */
@@ -93,7 +94,7 @@ function isNumber(text: unknown): boolean {
 @ApiSchema({ name: 'OutputSpecInput', description: 'Declares an output of a definition.' })
 export class OutputSpecInputDto {
   /** For readers: outputs of runs are not checked. @example integer */
-  @IsText({ min: 1, max: 128 })
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT })
   type: string;
 }
 

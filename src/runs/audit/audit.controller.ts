@@ -4,6 +4,7 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { Response } from 'express';
 import { LessThan, Repository } from 'typeorm';
+import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { AllowScopes } from '../../auth/access.js';
 import { AuditEntryEntity } from '../../database/entities/security.entity.js';
 import { ApiPage } from '../../common/http/next-page.js';
@@ -14,6 +15,7 @@ import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto 
 
 @ApiTags('operations')
 @Controller('audit')
+@TakesDatabaseTurn()
 export class AuditController {
   constructor(
     @InjectRepository(AuditEntryEntity) private readonly entries: Repository<AuditEntryEntity>,

@@ -1,6 +1,7 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Res } from '@nestjs/common';
 import { ApiAcceptedResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
+import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { MissingScope } from '../../auth/auth.errors.js';
@@ -20,6 +21,7 @@ import { BulkOperationsService } from './bulk-operations.service.js';
 @ApiTags('bulk')
 @Controller('bulk-operations')
 @AllowScopes('client')
+@TakesDatabaseTurn()
 export class BulkOperationsController {
   constructor(private readonly operations: BulkOperationsService) {}
 
@@ -46,7 +48,7 @@ export class BulkOperationsController {
     if (body.action === 'priority' && !caller.scopes.has('admin')) throw new MissingScope('admin');
     if (body.dry_run === true) {
       response.status(200);
-      return this.operations.preview(body, caller);
+      return this.operations.preview(body);
     }
     const { replayed, ...started } = await this.operations.start(body, idempotency, caller);
     markReplayed(response, replayed);

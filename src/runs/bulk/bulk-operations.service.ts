@@ -5,7 +5,6 @@ import { recordChange } from '../../auth/audit-log.js';
 import { Settings } from '../../config/settings.js';
 import { completeBulkEntries, insertBulkEntry } from '../audit/audit.repository.js';
 import type { Caller } from '../../auth/access.js';
-import { KeyTurns } from '../../common/quotas/key-turns.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
 import {
   IdempotencyLedger,
@@ -48,9 +47,6 @@ export interface StartedBulkOperation extends StartedBulkOperationDto {
 /** Starts, shows and stops bulk operations, which a scheduled job carries out. */
 @Injectable()
 export class BulkOperationsService {
-  /** To find runs takes time, and requests of one key wait for each other in the database. */
-  readonly #turns = new KeyTurns();
-
   constructor(
     private readonly dataSource: DataSource,
     private readonly operations: BulkOperationRepository,
@@ -61,23 +57,7 @@ export class BulkOperationsService {
   ) {}
 
   /** What an operation would change now. @throws InvalidRequest, UnexpectedNumberOfRuns */
-  preview(request: CreateBulkOperationDto, { keyId }: Caller): Promise<BulkPreviewDto> {
-    return this.#turns.run(keyId, () => this.#preview(request));
-  }
-
-  /**
-   * Starts an operation on the runs that match now. A repeated request finds the earlier operation.
-   * @throws InvalidRequest, UnexpectedNumberOfRuns, IdempotencyMismatch, OverLimit
-   */
-  start(
-    request: CreateBulkOperationDto,
-    idempotency: Idempotency | undefined,
-    caller: Caller,
-  ): Promise<StartedBulkOperation> {
-    return this.#turns.run(caller.keyId, () => this.#start(request, idempotency, caller));
-  }
-
-  async #preview({
+  async preview({
     action,
     filter: given,
     all = false,
@@ -96,7 +76,11 @@ export class BulkOperationsService {
     return { matched, by_state, runs: data };
   }
 
-  async #start(
+  /**
+   * Starts an operation on the runs that match now. A repeated request finds the earlier operation.
+   * @throws InvalidRequest, UnexpectedNumberOfRuns, IdempotencyMismatch, OverLimit
+   */
+  async start(
     { action, filter: given, all = false, value, reason, expect }: CreateBulkOperationDto,
     idempotency: Idempotency | undefined,
     { keyId, name, scopes }: Caller,

@@ -5,10 +5,11 @@ import {
   type CanActivate,
   type ExecutionContext,
 } from '@nestjs/common';
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import { DataSource } from 'typeorm';
 import { actsAs, AllowBoundKeys, covers, isBound, type Caller } from '../../auth/access.js';
 import { callerOf } from '../../auth/api-key.guard.js';
+import { DatabaseTurns } from '../../common/http/server/database-turns.js';
 import { requirementsOf } from '../requirements.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { isRunId } from '../machine/new-id.js';
@@ -23,14 +24,17 @@ export class HeldRunGuard implements CanActivate {
   constructor(
     private readonly runs: HeldRunRepository,
     private readonly dataSource: DataSource,
+    private readonly turns: DatabaseTurns,
   ) {}
 
   /** @throws RunNotFound */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    const request = context.switchToHttp().getRequest<Request<{ id: string }>>();
+    const http = context.switchToHttp();
+    const request = http.getRequest<Request<{ id: string }>>();
     const caller = callerOf(request);
     const { id } = request.params;
-    return !isBound(caller) || !isRunId(id) || this.#check(id, caller);
+    if (!isBound(caller) || !isRunId(id)) return true;
+    return this.turns.run(http.getResponse<Response>(), () => this.#check(id, caller));
   }
 
   async #check(id: string, caller: Caller): Promise<true> {

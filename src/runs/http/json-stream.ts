@@ -4,6 +4,7 @@ import { StreamableFile } from '@nestjs/common';
 import type { Response } from 'express';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { JSON_TYPE } from '../../common/http/errors/error-response.js';
+import { endDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { linkNextPage } from '../../common/http/next-page.js';
 import type { Page } from '../../database/sql/read-page.js';
 import type { PolledEventDto, PolledEventsDto } from '../dto/event.dto.js';
@@ -33,6 +34,7 @@ export function answerPage<T extends object>(
   { items, hasMore }: Page<T>,
   cursorOf: (last: T) => string | number,
 ): StreamableFile {
+  endDatabaseTurn(response);
   const last = items.at(-1);
   if (hasMore && last) linkNextPage(response, cursorOf(last));
   return streamJson(listText(items));

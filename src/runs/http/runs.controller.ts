@@ -12,6 +12,7 @@ import {
 } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
+import { DatabaseTurns, TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { MissingScope } from '../../auth/auth.errors.js';
@@ -83,6 +84,7 @@ export class RunsController {
     private readonly lists: RunListReader,
     private readonly polls: RunPolls,
     private readonly etags: RunEtags,
+    private readonly turns: DatabaseTurns,
   ) {}
 
   /**
@@ -109,6 +111,7 @@ export class RunsController {
    * with the id of the first run as `ending_before`; only one of the two may be given.
    */
   @Get()
+  @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
   listRuns(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
@@ -151,7 +154,9 @@ export class RunsController {
     const shown = includeEvents ? 'run' : 'run without events';
     if (wait > 0) await this.polls.wait(response, id, this.#isDue(until, known, shown), wait * 1000);
     if (known !== undefined && (await this.#isCurrent(id, known, shown, response))) return undefined;
-    const { run, version } = await this.reader.readRun(id, includeEvents);
+    const { run, version } = await this.reader.readRun(id, includeEvents, (read) =>
+      this.turns.run(response, read),
+    );
     tagResponse(response, this.etags.of(version, shown));
     return run;
   }
@@ -233,7 +238,7 @@ export class RunsController {
     if (known !== undefined && (await this.#isCurrent(id, known, 'timeline', response))) return undefined;
     const { events, version } = await this.reader.readTimeline(id, after, withSender);
     tagResponse(response, this.etags.of(version, 'timeline'));
-    return Array.isArray(events) ? { events } : answerPoll(events);
+    return Array.isArray(events) ? { events } : answerPoll(this.turns.runEach(response, events));
   }
 
   /** Whether a version of a run is what a request waits for. */
@@ -310,6 +315,7 @@ export class RunsController {
    * @remarks The last one is the current attempt. Large attempts come in several pages: follow the header `Link`.
    */
   @Get(':id/attempts')
+  @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @AllowHolders()
   @ApiResource(RUN_ID_PARAM)

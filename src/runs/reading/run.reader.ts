@@ -35,6 +35,12 @@ export interface PolledTimeline {
   readonly events: PolledEventDto[] | AsyncIterable<PolledEventDto[]>;
 }
 
+/** A run as clients see it, with the version that is shown. */
+export interface ReadRun {
+  readonly run: OpRunDto;
+  readonly version: RunVersion;
+}
+
 /** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
 @Injectable()
 export class RunReader {
@@ -52,20 +58,23 @@ export class RunReader {
     return (await this.readRun(id, includeEvents)).run;
   }
 
-  /** As `getRun`, with the version that is shown. */
+  /** As `getRun`, with the version that is shown. @param alone runs the read of a run that is too large for a shared statement */
   async readRun(
     id: string,
     includeEvents: boolean,
-  ): Promise<{ readonly run: OpRunDto; readonly version: RunVersion }> {
+    alone: (read: () => Promise<ReadRun>) => Promise<ReadRun> = (read) => read(),
+  ): Promise<ReadRun> {
     const view = await this.shared.findView(id, includeEvents);
     if (!view) throw new RunNotFound(id);
     if (view.run && view.events !== null) {
       return { run: toOpRunDto(view.run, view.events), version: view.run };
     }
-    const { manager } = this.dataSource;
-    const version = view.run ?? (await this.runs.get(manager, id));
-    const events = includeEvents ? await this.views.newestEvents(manager, [version]) : undefined;
-    return { run: toOpRunDto(version, events?.get(id)?.map(toTimelineEventDto) ?? []), version };
+    return alone(async () => {
+      const { manager } = this.dataSource;
+      const version = view.run ?? (await this.runs.get(manager, id));
+      const events = includeEvents ? await this.views.newestEvents(manager, [version]) : undefined;
+      return { run: toOpRunDto(version, events?.get(id)?.map(toTimelineEventDto) ?? []), version };
+    });
   }
 
   /** The version of the run as it is now. */

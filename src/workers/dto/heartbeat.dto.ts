@@ -51,7 +51,7 @@ export class NotClaimingDto {
 
   /** In the worker's words, for display. @example the engine's disk is full */
   @OptionalField()
-  @IsText({ max: 500 })
+  @IsText({ max: 500, ...SHOWN_TEXT })
   message: string = '';
 }
 
@@ -80,7 +80,7 @@ export class UnableDto {
 
   /** Why, in the worker's words, for display. @example could not select device driver "" with capabilities: [[gpu]] */
   @OptionalField()
-  @IsText({ max: 500 })
+  @IsText({ max: 500, ...SHOWN_TEXT })
   message: string = '';
 }
 
@@ -94,9 +94,9 @@ const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 @ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
 @AllowUnknownFields()
 export class RunningOpDto {
-  @IsText({ min: 1, max: 128 }) id: string;
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT }) id: string;
 
-  @IsText({ max: 512 }) image: string;
+  @IsText({ max: 512, ...SHOWN_TEXT }) image: string;
 
   @JsonObject() inputs: JsonObjectValue;
 
@@ -114,7 +114,7 @@ export class RunningOpDto {
 })
 @AllowUnknownFields()
 export class EndingOpDto {
-  @IsText({ min: 1, max: 128 }) id: string;
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT }) id: string;
 
   /** From 1. */
   @IsJsonInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN }) attempt: number;

@@ -106,17 +106,17 @@ export class EngineJobsInputDto {
 @AllowUnknownFields()
 export class ContainerEngineInputDto {
   /** @example docker */
-  @IsText({ min: 1, max: 128 }) name: string;
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT }) name: string;
 
   /** @example 20.10.24+dfsg1 */
-  @IsText({ max: 128 }) version: string;
+  @IsText({ max: 128, ...SHOWN_TEXT }) version: string;
 
   /** The OCI runtime that containers get. @example runc */
-  @IsText({ min: 1, max: 128 }) runtime: string;
+  @IsText({ min: 1, max: 128, ...SHOWN_TEXT }) runtime: string;
 
   /** Absent: the engine does not tell it. @example 1.1.5+ds1 */
   @OptionalField()
-  @IsText({ max: 128 })
+  @IsText({ max: 128, ...SHOWN_TEXT })
   runtime_version?: string;
 }
 

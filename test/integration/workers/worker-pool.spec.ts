@@ -94,6 +94,16 @@ for (const [kind, open] of [
         assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
       });
 
+      test('are listed by id, a part at a time', async () => {
+        for (const id of ['b', 'a/1', 'B', 'c', 'a']) await bench.pool.heartbeat(beat(id));
+        const listed = async (after: string, limit: number): Promise<string[]> =>
+          (await bench.pool.listAfter(after, limit)).map(({ id }) => id);
+        assert.deepEqual(await listed('', 2), ['B', 'a']);
+        assert.deepEqual(await listed('a', 2), ['a/1', 'b']);
+        assert.deepEqual(await listed('aa', 9), ['b', 'c']);
+        assert.deepEqual(await listed('c', 2), []);
+      });
+
       test('a later heartbeat replaces the description and keeps the time of the first', async () => {
         const first = await bench.pool.heartbeat(beat('w', [], { tags: ['old'] }));
         await bench.pass(SLACK_MS);

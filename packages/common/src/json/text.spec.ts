@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import * as fc from 'fast-check';
-import { clip, escapeUnsafe, isCleanText, lengthWithin } from './text.js';
+import {
+  clip,
+  escapeUnsafe,
+  isCleanText,
+  lengthWithin,
+  NO_CONTROL_CHARACTERS,
+  NO_CONTROLS_BUT_LINES,
+} from './text.js';
 
 describe('texts', () => {
   it('are clean without NUL characters and lone surrogates', () => {
@@ -26,6 +33,17 @@ describe('texts', () => {
     const escaped = Array.from(unsafe, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
     assert.equal(escapeUnsafe(`a\t${unsafe}\nb`), `a\t${escaped}\nb`);
     for (const harmless of ['plain', 'é€😀', '\u200d', '']) assert.equal(escapeUnsafe(harmless), harmless);
+  });
+
+  it('on one line that people see have no end of a line, nothing that controls a terminal or the direction of text', () => {
+    const lines = ['\t', '\n', '\r', '\u2028', '\u2029'];
+    const hidden = ['\0', '\u001b', '\u007f', '\u0085', '\u061c', '\u200e', '\u200f', '\u202a', '\u202e'];
+    for (const character of [...lines, ...hidden, '\u2066', '\u2069']) {
+      assert.equal(NO_CONTROL_CHARACTERS.test(`a${character}b`), false);
+      assert.equal(NO_CONTROLS_BUT_LINES.test(`a${character}b`), lines.includes(character));
+    }
+    for (const text of ['', 'a b', '\u200c\u200d\u2027\u202f\u2065\u206a', 'é€😀'])
+      assert.equal(NO_CONTROL_CHARACTERS.test(text), true);
   });
 
   it('keep their meaning as JSON when they are escaped', () => {

@@ -1,10 +1,10 @@
 /**
- * A text of one line that people will see: no control characters, none that change the direction of text. The API description shows
+ * A text of one line that people will see: no control characters, no separators of lines, none that change the direction of text. The API description shows
  * this pattern: many validators compile it without the `u` flag, so it has no `\p{...}`.
  */
 export const NO_CONTROL_CHARACTERS =
   // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
-  /^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/;
+  /^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$/;
 
 /** The same for a text of several lines, which may have tabs. */
 export const NO_CONTROLS_BUT_LINES =
@@ -15,7 +15,7 @@ export const NO_CONTROLS_BUT_LINES =
  * Characters that could control a terminal, look like the end of a line or change the direction of text, as a part of a class of a
  * regular expression: control characters except tab and line feed, line and paragraph separators, bidirectional marks.
  */
-export const UNSAFE_CHARACTERS = String.raw`\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069`;
+export const UNSAFE_CHARACTERS = String.raw`\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069`;
 
 const UNSAFE = new RegExp(`[${UNSAFE_CHARACTERS}]`, 'g');
 

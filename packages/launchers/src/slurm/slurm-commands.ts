@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
+import { clip } from '@longshore/common/json/text';
 import { oneLine } from '@longshore/common/shown-text';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
 import { Semaphore } from '@longshore/common/semaphore';
@@ -45,7 +46,7 @@ export class SlurmCommands {
     const { problem, stdout } = await this.run('sbatch', ['--parsable', ...args], SUBMIT_MS, script);
     if (problem !== null) throw refusalOf(problem);
     const [, id] = /^(\d+)(?:;.*)?\s*$/.exec(stdout) ?? [];
-    if (id === undefined) throw new EngineFault(`sbatch answered with no job id: ${clip(stdout)}`);
+    if (id === undefined) throw new EngineFault(`sbatch answered with no job id: ${toLine(stdout)}`);
     return id;
   }
 
@@ -168,13 +169,12 @@ function problemOf(
   if (error.code === 'ENOENT') return NOT_INSTALLED;
   if (error.killed === true) return `no answer within ${timeout / 1000} s`;
   const text = stderr.replaceAll(/^\w+: (?:error|fatal): /gm, '');
-  return clip(text) === '' ? `exit code ${String(error.code)}` : clip(text);
+  return toLine(text) || `exit code ${String(error.code)}`;
 }
 
 /** One line of bounded length. */
-function clip(text: string): string {
-  const line = oneLine(text);
-  return line.length > MAX_MESSAGE_LENGTH ? `${line.slice(0, MAX_MESSAGE_LENGTH)}...` : line;
+function toLine(text: string): string {
+  return clip(oneLine(text), MAX_MESSAGE_LENGTH);
 }
 
 /** Refusals of sbatch that a job of the same run gets from every launcher of the cluster. */

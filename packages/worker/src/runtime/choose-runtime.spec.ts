@@ -125,6 +125,17 @@ describe('choice of the runtime', () => {
     assert.deepEqual([chosen?.runtime, chosen?.runtime_version], ['runsc', null]);
   });
 
+  it('tells names and versions of the engine as the service takes them, whatever the engine says', async () => {
+    const strange = `20.10\u001b[31m\u202e\u2028\n${'😀'.repeat(100)}`;
+    engine.version = { Version: strange, Components: [{ Name: 'odd\u2066', Version: '1.2\u202e3' }] };
+    engine.info = { ...engine.info, DefaultRuntime: 'odd\u2066', Runtimes: { 'odd\u2066': {} } };
+    const { containerEngine } = await choose(here());
+    const version = `20.10 ${'😀'.repeat(59)}...`;
+    assert.deepEqual(containerEngine, { name: 'docker', version, runtime: 'odd', runtime_version: '1.2 3' });
+    engine.info = { ...engine.info, DefaultRuntime: '\u2066' };
+    assert.equal((await choose(here())).containerEngine?.runtime, 'unknown');
+  });
+
   it('reads the versions of Podman, and warns of a version that cannot be compared', async () => {
     engine.version = {
       Version: '4.3.1',

@@ -1,3 +1,4 @@
+import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import type { Setting } from '@longshore/common/settings/setting';
 import {
   matching,
@@ -147,5 +148,5 @@ export const imagePatterns = listOf(100, matching(/^[A-Za-z0-9._:/[\]*-]{1,255}$
 
 /** Whether a text may be the tag of a worker. */
 export function isTag(tag: string): boolean {
-  return tag !== '' && tag.length <= 128 && !/\p{Cc}/u.test(tag);
+  return tag !== '' && tag.length <= 128 && NO_CONTROL_CHARACTERS.test(tag);
 }

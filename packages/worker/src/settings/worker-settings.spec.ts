@@ -133,7 +133,7 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_CPU: '0',
     SERVICE_WORKER_RAM_MB: '1.5',
     SERVICE_WORKER_GPUS: 'all',
-    SERVICE_WORKER_TAGS: 'a\u0007',
+    SERVICE_WORKER_TAGS: 'a\u202e',
     SERVICE_WORKER_TICK: '0',
     SERVICE_WORKER_RUNTIME: 'podman',
     SERVICE_WORKER_IMAGES: ' , ',

@@ -3,6 +3,7 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { Response } from 'express';
 import { OpenItems } from '@longshore/common/open-items';
 import type { Quota } from '../../quotas/quota.js';
+import { endDatabaseTurn } from './database-turns.js';
 import { Drain } from './drain.js';
 
 /** Marks the span of a request that is held open. */
@@ -67,6 +68,7 @@ export class HeldRequests implements OnModuleDestroy {
     if (quota !== null) {
       this.#held.add(response);
       this.#waiting += 1;
+      endDatabaseTurn(response);
     }
     const close = (): void => {
       response.off('close', abort);

@@ -10,6 +10,7 @@ import {
   selectedContext,
 } from './engine-address.js';
 import { errorText } from '@longshore/common/errors';
+import { clip } from '@longshore/common/json/text';
 import { oneLine } from '@longshore/common/shown-text';
 
 const MAX_MESSAGE_LENGTH = 1_000;
@@ -101,8 +102,7 @@ export function engineMessage(error: unknown, mask: SecretMask = NO_MASK): strin
   const answered = field(field(error, 'json'), 'message');
   const own = errorText(error).replace(LIBRARY_PREFIX, '');
   const text = typeof answered === 'string' && answered !== '' ? answered : own;
-  const line = oneLine(mask.text(text));
-  return line.length > MAX_MESSAGE_LENGTH ? `${line.slice(0, MAX_MESSAGE_LENGTH)}...` : line;
+  return clip(oneLine(mask.text(text)), MAX_MESSAGE_LENGTH);
 }
 
 function field(value: unknown, name: string): unknown {

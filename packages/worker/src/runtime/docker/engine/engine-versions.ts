@@ -1,3 +1,5 @@
+import { clip } from '@longshore/common/json/text';
+import { oneLine } from '@longshore/common/shown-text';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type Dockerode from 'dockerode';
 import type { ContainerEngine } from '../../../service-api/service-api.js';
@@ -9,8 +11,8 @@ import { weaknessesOf } from './known-weaknesses.js';
 /** Where the table is explained. */
 const PAGE = 'docs/security.md#known-weaknesses-of-container-runtimes';
 
-/** The service takes no longer texts. */
-const MAX_TEXT = 128;
+/** UTF-16 units of a text; the service takes 128 characters on one line. */
+const MAX_TEXT = 125;
 
 /** What the operator has chosen about the engine. */
 export interface EngineCheck extends Pick<WorkerSettings, 'oldEngine' | 'ociRuntime'> {
@@ -64,8 +66,8 @@ async function readVersions(
   const runtime = ociRuntime ?? standard;
   return {
     name: own?.name === 'Podman Engine' ? 'podman' : 'docker',
-    version: cut(own?.version ?? String(Object(said).Version ?? '')),
-    runtime: cut(runtime),
+    version: shown(own?.version ?? String(Object(said).Version ?? '')),
+    runtime: shown(runtime) || 'unknown',
     runtime_version: runtimeVersion(components, runtime, standard),
   };
 }
@@ -91,9 +93,9 @@ function runtimeVersion(components: readonly Component[], runtime: string, stand
     ({ name }) => names.includes(name) || (runtime === standard && name === `OCI Runtime (${runtime})`),
   );
   const [version = ''] = /[0-9]+\.[0-9]+\S*/.exec(found?.version ?? '') ?? [];
-  return version === '' ? null : cut(version);
+  return version === '' ? null : shown(version);
 }
 
-function cut(text: string): string {
-  return text.slice(0, MAX_TEXT);
+function shown(text: string): string {
+  return clip(oneLine(text), MAX_TEXT);
 }

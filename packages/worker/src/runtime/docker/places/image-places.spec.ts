@@ -41,7 +41,17 @@ describe('the places of containers', () => {
     assert.ok(routes.lastIndexOf(LOOK) < routes.lastIndexOf('POST /containers/create'));
   });
 
-  for (const volume of ['', 'data', '/', '/dev/x', '/longshore', '/a/../proc'])
+  for (const volume of [
+    '',
+    'data',
+    '/',
+    '//dev',
+    '/dev/x',
+    '/longshore',
+    '/a/../longshore',
+    '/a/../proc',
+    '/x/../proc/sys',
+  ])
     it(`are refused with the VOLUME '${volume}' of an image, before a container is created`, async () => {
       engine.imageConfig = { Volumes: { [volume]: {} } };
       await assert.rejects(start(), {
