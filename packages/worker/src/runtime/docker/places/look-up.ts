@@ -1,3 +1,4 @@
+import { posix } from 'node:path';
 import type Dockerode from 'dockerode';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { engineStatus, withLimit } from '../engine/docker-engine.js';
@@ -37,8 +38,8 @@ function readStat(header: unknown, path: string): Found {
   if (typeof mode !== 'number' || typeof linkTarget !== 'string')
     throw new Error(`the container engine does not say what is at ${path}`);
   const has = (bits: number): boolean => (BigInt(mode) & BigInt(bits)) !== 0n;
-  // Podman gives the path itself as the target of what is no link.
-  if (has(GO_MODE.link) || (linkTarget !== '' && linkTarget !== path))
+  // Podman gives the path itself as the target of what is no link, `/.` for `/`.
+  if (has(GO_MODE.link) || (linkTarget !== '' && posix.normalize(linkTarget) !== path))
     return { kind: 'link', target: linkTarget };
   return { kind: has(GO_MODE.folder) ? 'folder' : has(GO_MODE.other) ? 'other' : 'file' };
 }
