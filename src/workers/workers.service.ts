@@ -68,13 +68,9 @@ export class WorkersService {
 
   /** A page of the workers, ordered by id. @param after the page starts after this id */
   async listPage(limit: number, after: string): Promise<Page<WorkerStatus>> {
-    const workers = (await this.pool.list()).filter(({ id }) => id > after);
     const page = await readPage<PooledWorker>(
       { limit, maxBytes: this.settings.maxAnswerBytes },
-      (count, last) => {
-        const from = last === undefined ? 0 : workers.indexOf(last) + 1;
-        return Promise.resolve(workers.slice(from, from + count));
-      },
+      (count, last) => this.pool.listAfter(last?.id ?? after, count),
       (worker) => stringifyJson(worker).length,
     );
     const held = await this.#heldBy(page.items);

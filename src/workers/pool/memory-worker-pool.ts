@@ -185,12 +185,16 @@ export class MemoryWorkerPool implements WorkerPool {
   }
 
   list(): Promise<PooledWorker[]> {
+    return this.listAfter('', Infinity);
+  }
+
+  listAfter(after: string, limit: number): Promise<PooledWorker[]> {
     this.#forgetSilent();
     this.#sortedIds ??= [...this.#entries.keys()].toSorted();
     const workers: PooledWorker[] = [];
     for (const id of this.#sortedIds) {
-      const entry = this.#entries.get(id);
-      if (entry) workers.push(this.#view(entry));
+      const entry = id > after ? this.#entries.get(id) : undefined;
+      if (entry && workers.push(this.#view(entry)) >= limit) break;
     }
     return Promise.resolve(workers);
   }

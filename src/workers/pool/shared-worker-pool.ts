@@ -82,16 +82,25 @@ export class SharedWorkerPool implements WorkerPool {
   async list(executor: SqlExecutor = this.dataSource): Promise<PooledWorker[]> {
     const workers: PooledWorker[] = [];
     for (;;) {
-      const page = await rows<WorkerRow>(
-        executor,
-        `${SELECT_WORKERS} and w.worker_id > $2::text
-        order by w.worker_id
-        limit $3::integer`,
-        [this.timeoutMs, workers.at(-1)?.id ?? '', POOL_BATCH],
-      );
-      workers.push(...page.map(toWorker));
+      const page = await this.listAfter(workers.at(-1)?.id ?? '', POOL_BATCH, executor);
+      workers.push(...page);
       if (page.length < POOL_BATCH) return workers;
     }
+  }
+
+  async listAfter(
+    id: string,
+    limit: number,
+    executor: SqlExecutor = this.dataSource,
+  ): Promise<PooledWorker[]> {
+    const found = await rows<WorkerRow>(
+      executor,
+      `${SELECT_WORKERS} and w.worker_id > $2::text
+        order by w.worker_id
+        limit $3::integer`,
+      [this.timeoutMs, id, limit],
+    );
+    return found.map(toWorker);
   }
 
   async remove(id: string): Promise<void> {

@@ -156,6 +156,8 @@ export abstract class WorkerPool {
   ): Promise<ReadonlyMap<string, PooledWorker>>;
   /** All registered workers, ordered by id. @param executor connection for a pool in the database */
   abstract list(executor?: SqlExecutor): Promise<PooledWorker[]>;
+  /** The registered workers with the next ids after one, at most so many. */
+  abstract listAfter(id: string, limit: number): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
   abstract countUnable(): Promise<UnableCounts>;
   /** The engines of active workers, those with the most jobs first, then by name. */

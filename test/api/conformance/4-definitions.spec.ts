@@ -207,7 +207,7 @@ describe('section 4: definitions', () => {
       test(`a type ${JSON.stringify(type).slice(0, 20)} is refused, and nothing is stored`, async () => {
         const body = { id: 'mistyped', version: '1', image: 'i', input_specs: { a: { type } } };
         assertError(await upsert(body), 400, 'Request validation failed', [
-          'input_specs.a.type must be a string of 1 to 128 characters',
+          'input_specs.a.type must be a string without control characters of 1 to 128 characters',
         ]);
         assert.equal((await get('mistyped')).status, 404);
       });

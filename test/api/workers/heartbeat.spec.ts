@@ -64,7 +64,7 @@ const REFUSED: readonly Refusal[] = [
     { not_claiming: [{ reason: 'tired', message: 'x'.repeat(501) }] },
     [
       'not_claiming[0].reason must be one of: draining, engine_paused, disk_full, key_refused',
-      'not_claiming[0].message must be a string of at most 500 characters',
+      'not_claiming[0].message must be a string without control characters of at most 500 characters',
     ],
   ],
   [
@@ -92,8 +92,14 @@ const REFUSED: readonly Refusal[] = [
   [{ running_ops: {} }, ['running_ops must be a list of at most 1000 items']],
   [ops('r'), ['running_ops[0] must be an object']],
   [ops(OP, {}), ['id', 'image', 'inputs', 'constraints'].map((name) => `running_ops[1].${name} is required`)],
-  [ops({ ...OP, id: 5 }), ['running_ops[0].id must be a string of 1 to 128 characters']],
-  [ops({ ...OP, image: 5 }), ['running_ops[0].image must be a string of at most 512 characters']],
+  [
+    ops({ ...OP, id: 5 }),
+    ['running_ops[0].id must be a string without control characters of 1 to 128 characters'],
+  ],
+  [
+    ops({ ...OP, image: 5 }),
+    ['running_ops[0].image must be a string without control characters of at most 512 characters'],
+  ],
   [ops({ ...OP, inputs: [] }), ['running_ops[0].inputs must be an object']],
   [ops({ ...OP, constraints: 'x' }), ['running_ops[0].constraints must be an object']],
   ...each('running_ops[0].attempt must be an integer from 1 to 1000', (attempt) => ops({ ...OP, attempt }), [

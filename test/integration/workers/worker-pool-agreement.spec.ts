@@ -92,6 +92,7 @@ async function look({ pool }: PoolBench): Promise<unknown> {
   const unreported = await pool.findUnreported(HOLDINGS);
   return {
     list: (await pool.list()).map(seen),
+    some: (await pool.listAfter(WORKERS[0] ?? '', 1)).map(seen),
     engines: [await pool.listEngines(1), await pool.listEngines(9)],
     all: WORKERS.map((id) => seen(all.get(id))),
     silent: silent

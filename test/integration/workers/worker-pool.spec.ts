@@ -42,6 +42,8 @@ for (const [kind, open] of [
       return found.map(({ worker_id: id }) => id);
     };
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
+    const listedAfter = async (after: string, limit: number): Promise<string[]> =>
+      (await bench.pool.listAfter(after, limit)).map(({ id }) => id);
     test('loses a removed worker and its reports; a heartbeat registers it anew', async () => {
       await bench.pool.heartbeat(beat('w', ['r']));
       await bench.pool.heartbeat(beat('v', ['r']));
@@ -92,6 +94,14 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.find('a/b:1'), answered);
         assert.deepEqual(await bench.pool.list(), [answered]);
         assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
+      });
+
+      test('are listed by id, a part at a time', async () => {
+        for (const id of ['b', 'a/1', 'B', 'c', 'a']) await bench.pool.heartbeat(beat(id));
+        assert.deepEqual(await listedAfter('', 2), ['B', 'a']);
+        assert.deepEqual(await listedAfter('a', 2), ['a/1', 'b']);
+        assert.deepEqual(await listedAfter('aa', 9), ['b', 'c']);
+        assert.deepEqual(await listedAfter('c', 2), []);
       });
 
       test('a later heartbeat replaces the description and keeps the time of the first', async () => {
