@@ -42,6 +42,8 @@ for (const [kind, open] of [
       return found.map(({ worker_id: id }) => id);
     };
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
+    const listedAfter = async (after: string, limit: number): Promise<string[]> =>
+      (await bench.pool.listAfter(after, limit)).map(({ id }) => id);
     test('loses a removed worker and its reports; a heartbeat registers it anew', async () => {
       await bench.pool.heartbeat(beat('w', ['r']));
       await bench.pool.heartbeat(beat('v', ['r']));
@@ -96,12 +98,10 @@ for (const [kind, open] of [
 
       test('are listed by id, a part at a time', async () => {
         for (const id of ['b', 'a/1', 'B', 'c', 'a']) await bench.pool.heartbeat(beat(id));
-        const listed = async (after: string, limit: number): Promise<string[]> =>
-          (await bench.pool.listAfter(after, limit)).map(({ id }) => id);
-        assert.deepEqual(await listed('', 2), ['B', 'a']);
-        assert.deepEqual(await listed('a', 2), ['a/1', 'b']);
-        assert.deepEqual(await listed('aa', 9), ['b', 'c']);
-        assert.deepEqual(await listed('c', 2), []);
+        assert.deepEqual(await listedAfter('', 2), ['B', 'a']);
+        assert.deepEqual(await listedAfter('a', 2), ['a/1', 'b']);
+        assert.deepEqual(await listedAfter('aa', 9), ['b', 'c']);
+        assert.deepEqual(await listedAfter('c', 2), []);
       });
 
       test('a later heartbeat replaces the description and keeps the time of the first', async () => {
