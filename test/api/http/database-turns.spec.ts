@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { get, type IncomingMessage } from 'node:http';
-import { GUARDS_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
+import { INTERCEPTORS_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { DatabaseTurns } from '../../../src/common/http/server/database-turns.js';
@@ -47,8 +47,8 @@ const WITHOUT_TURN = [
 ];
 
 function hasTurn(target: object): boolean {
-  const guards: unknown = Reflect.getMetadata(GUARDS_METADATA, target);
-  return Array.isArray(guards) && guards.some(({ name }) => name === 'DatabaseTurnGuard');
+  const interceptors: unknown = Reflect.getMetadata(INTERCEPTORS_METADATA, target);
+  return Array.isArray(interceptors) && interceptors.some(({ name }) => name === 'DatabaseTurnInterceptor');
 }
 
 /** The pool has three connections beside that of the journal: each key may have one. */
@@ -153,6 +153,27 @@ describe('turns at the database', () => {
     const { text } = await service.send('GET', '/metrics');
     assert.match(text, /http_requests_total\{method="GET",route="\/latest-definitions",status="none"\} 3\n/);
     assert.doesNotMatch(text, /route="\/latest-definitions",status="(?!200|none)/);
+  });
+
+  test('last as long as their statements, although the client disconnects', async () => {
+    const gone = async (): Promise<string | undefined> =>
+      /route="\/latest-definitions",status="none"\} (\d+)/.exec(
+        (await service.send('GET', '/metrics')).text,
+      )?.[1];
+    const before = await gone();
+    const controller = new AbortController();
+    const [read] = await withoutDefinitions(async () => {
+      const headers = { 'X-API-Key': KEYS.client };
+      const left = fetch(`${service.url}/latest-definitions`, { headers, signal: controller.signal });
+      const waits = readDefinitions();
+      await untilWaiting(1);
+      controller.abort();
+      await assert.rejects(left, { name: 'AbortError' });
+      await until(gone, (count) => count !== before);
+      assert.equal(service.app.get(DatabaseTurns).waiting, 1);
+      return [waits] as const;
+    });
+    assert.equal((await read).status, 200);
   });
 
   test('are not kept by long polls and streams that wait', async () => {

@@ -1,7 +1,14 @@
 import type { ServerResponse } from 'node:http';
-import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  Injectable,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
 import type { Response } from 'express';
 import { Gauge, Registry } from 'prom-client';
+import { finalize, type Observable } from 'rxjs';
 import { DataSource } from 'typeorm';
 import { poolOf } from '../../../database/sql/sql.js';
 import { ClientGone } from '../request/body-reader.js';
@@ -46,8 +53,8 @@ export class DatabaseTurns {
   }
 
   /**
-   * Gives a request a turn, unless it has one. The turn ends with {@link endDatabaseTurn}, when the whole response is written, even
-   * if the client has not read it, or when the client disconnects. Returns synchronously when a turn is free.
+   * Gives a request a turn, unless it has one. The turn ends with {@link endDatabaseTurn}, not with the client's connection: statements
+   * of a client that is gone go on. Returns synchronously when a turn is free.
    * @throws ClientGone
    */
   take(response: Response): true | Promise<true> {
@@ -99,7 +106,6 @@ export class DatabaseTurns {
 
   #begin(response: Response, keyId: string, line: Line): void {
     const end = (): void => {
-      response.off('close', end).off('prefinish', end);
       ends.delete(response);
       const [next] = line.waiting;
       if (next) {
@@ -111,24 +117,28 @@ export class DatabaseTurns {
       if (line.taken === 0) this.#lines.delete(keyId);
     };
     ends.set(response, end);
-    // The second comes at the end of the response, also when its client is slow.
-    response.once('close', end).once('prefinish', end);
   }
 }
 
 @Injectable()
-class DatabaseTurnGuard implements CanActivate {
+class DatabaseTurnInterceptor implements NestInterceptor {
   constructor(private readonly turns: DatabaseTurns) {}
 
-  canActivate(context: ExecutionContext): true | Promise<true> {
-    return this.turns.take(context.switchToHttp().getResponse<Response>());
+  intercept(
+    context: ExecutionContext,
+    next: CallHandler<unknown>,
+  ): Observable<unknown> | Promise<Observable<unknown>> {
+    const response = context.switchToHttp().getResponse<Response>();
+    const handle = (): Observable<unknown> => next.handle().pipe(finalize(() => endDatabaseTurn(response)));
+    const taken = this.turns.take(response);
+    return taken === true ? handle() : taken.then(handle);
   }
 }
 
 /**
- * Requests of the route take a turn, after their body has arrived: for routes that use connections of the pool one by one. Those whose
+ * Requests of the route have a turn while their handler runs: for routes that use connections of the pool one by one. Those whose
  * work goes through the journal, or through statements that requests share, must not: their concurrency makes the groups.
  */
 export function TakesDatabaseTurn(): MethodDecorator & ClassDecorator {
-  return UseGuards(DatabaseTurnGuard);
+  return UseInterceptors(DatabaseTurnInterceptor);
 }
