@@ -107,6 +107,12 @@ describe('turns at the database', () => {
     });
   };
 
+  /** How many clients of the reads disconnected. */
+  const gone = async (): Promise<string | undefined> =>
+    /route="\/latest-definitions",status="none"\} (\d+)/.exec(
+      (await service.send('GET', '/metrics')).text,
+    )?.[1];
+
   test(`${READS} reads of one API key leave connections to other keys, creates and jobs, and are answered later`, async () => {
     const job = service.app.get(IdempotencyRetentionJob, { strict: false });
     const reads = await withoutDefinitions(async () => {
@@ -156,10 +162,6 @@ describe('turns at the database', () => {
   });
 
   test('last as long as their statements, although the client disconnects', async () => {
-    const gone = async (): Promise<string | undefined> =>
-      /route="\/latest-definitions",status="none"\} (\d+)/.exec(
-        (await service.send('GET', '/metrics')).text,
-      )?.[1];
     const before = await gone();
     const controller = new AbortController();
     const [read] = await withoutDefinitions(async () => {
