@@ -12,6 +12,8 @@ from .lines import LAST_LINES, LogLine, Pieces, last_texts
 from .run import AnyRun, JsonObject, Run, id_of
 
 LOG_GRACE_S = 10
+# A poll that a proxy answers sooner, although nothing has changed, is followed by a pause.
+SOONEST_UNCHANGED_S = 2.0
 """Time to wait for the end of a log after its attempt: a stale worker never sends it."""
 PIECE_S = 2
 """How long the end of a line is waited for: the pieces of one that is not finished come each second or so."""
@@ -140,14 +142,21 @@ class Reads(Connection):
 
     def _attempt_end(self, run: AnyRun, attempt: int) -> Run:
         """The run when the attempt is its last and has ended, or a further one has begun."""
-        etag: Optional[str] = None
+        hold: Dict[str, Any] = {}
+        headers: Dict[str, str] = {}
+        before: Optional[bytes] = None
         while True:
-            hold: Dict[str, Any] = {} if etag is None else {"wait": WAIT_S, "until": "changed"}
-            headers = {} if etag is None else {"If-None-Match": etag}
+            asked = time.monotonic()
             query = {"include_events": "false", **hold}
             answer = self._ask("GET", f"/runs/{id_of(run)}", query=query, headers=headers)
+            # Proxies may remove the tag.
             etag = answer.headers.get("etag")
-            if answer.status != 304:
+            headers = {} if etag is None else {"If-None-Match": etag}
+            hold = {"wait": WAIT_S, "until": "changed"}
+            if answer.status != 304 and answer.body != before:
+                before = answer.body
                 found = Run(self._read_json(answer))
                 if found.has_ended or found.attempt > attempt:
                     return found
+            else:
+                time.sleep(max(0.0, SOONEST_UNCHANGED_S - (time.monotonic() - asked)))

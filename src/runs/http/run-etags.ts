@@ -47,12 +47,15 @@ export function tagResponse(response: Response, etag: string): void {
   response.setHeader('Cache-Control', 'private, no-cache');
 }
 
-/** Whether the header `If-None-Match` names the entity tag (RFC 9110, section 13.1.2). */
+/** What proxies make of an entity tag when they compress the response: a weak one (nginx), or one with a suffix (Apache). */
+const CHANGED_ETAG = /^(?:W\/)?"([^"]*?)(?:-(?:gzip|br|deflate|zstd))?"$/;
+
+/** Whether the header `If-None-Match` names the entity tag (RFC 9110, section 13.1.2), also as a proxy has changed it. */
 export function namesEtag(header: string, etag: string): boolean {
   if (header === etag) return true;
   return header.split(',').some((part) => {
     const named = part.trim();
-    return named === '*' || named === etag || named === `W/${etag}`;
+    return named === '*' || named.replace(CHANGED_ETAG, '"$1"') === etag;
   });
 }
 

@@ -32,13 +32,15 @@ describe('a conditional GET', () => {
     }
   });
 
-  test('takes lists, weak tags and *', async () => {
+  test('takes lists, weak tags, those that a proxy has changed for what it compresses, and *', async () => {
     const { id } = await steps.create();
     const etag = await etagOf(`/runs/${id}`);
-    for (const known of [`"x", ${etag}`, `W/${etag}`, `"a",W/${etag} ,"b"`, '*']) {
+    const compressed = ['gzip', 'br', 'deflate', 'zstd'].map((coding) => `${etag.slice(0, -1)}-${coding}"`);
+    const weak = [`W/${etag}`, `W/${compressed[0]}`, `"a",W/${etag} ,"b"`];
+    for (const known of [`"x", ${etag}`, ...weak, ...compressed, '*']) {
       assert.equal((await get(`/runs/${id}`, known)).status, 304, known);
     }
-    for (const other of ['"x"', '', etag.slice(1, -1), `${etag.slice(0, -1)}x"`]) {
+    for (const other of ['"x"', '', etag.slice(1, -1), `${etag.slice(0, -1)}x"`, `${etag.slice(0, -1)}-x"`]) {
       assert.equal((await get(`/runs/${id}`, other)).status, 200, other);
     }
   });

@@ -82,6 +82,11 @@ class FakeService {
     this.release(this.run());
   }
 
+  /** Answers the poll that waits with the run as it was, as behind a proxy that changes or removes entity tags. */
+  repeat(): void {
+    this.release(this.run());
+  }
+
   /** Answers the poll that waits: the run has not changed. */
   elapse(): void {
     this.release(new Response(null, { status: 304, headers: { ETag: '"v1"' } }));
@@ -130,6 +135,7 @@ async function logsOf(...flags: readonly string[]): Promise<string> {
 
 describe('following a run', () => {
   test('sends requests that the service holds until the run changes, and reads events only then', async () => {
+    vi.spyOn(Session.prototype, 'pause').mockResolvedValue();
     const { service, ended } = follow();
     await service.until(POLL);
     service.requests.length = 0;
@@ -139,6 +145,22 @@ describe('following a run', () => {
     service.complete();
     assert.equal(await ended, EXIT.ok);
     assert.deepEqual(service.requests, [POLL, '/events?', '?include_events=false']);
+  });
+
+  test('asks no more often than every two seconds when it is answered at once that nothing has changed', async () => {
+    const pause = vi.spyOn(Session.prototype, 'pause').mockResolvedValue();
+    const { service, ended } = follow();
+    for (const answer of [() => service.repeat(), () => service.elapse(), () => service.repeat()]) {
+      await service.until(POLL);
+      service.requests.length = 0;
+      pause.mockClear();
+      vi.spyOn(performance, 'now').mockReturnValue(100);
+      answer();
+      await service.until(POLL);
+      assert.ok(pause.mock.calls.some(([ms]) => ms > 1_000));
+    }
+    service.complete();
+    assert.equal(await ended, EXIT.ok);
   });
 
   test('says once, after five seconds, why a run waits', async () => {

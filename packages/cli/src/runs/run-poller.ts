@@ -1,10 +1,13 @@
 import { EventEmitter, once } from 'node:events';
+import { isDeepStrictEqual } from 'node:util';
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { Session } from '../service/session.js';
 
 /** How long the service holds a poll of a run that does not change, in seconds. */
 const WAIT_S = 20;
+/** A poll that a proxy answers sooner, although nothing has changed, is followed by a pause. */
+const SOONEST_UNCHANGED_MS = 2_000;
 /** Pause after a change, so that frequent events share a poll. */
 const PAUSE_MS = 200;
 
@@ -68,9 +71,14 @@ export class RunPoller {
     const { patienceMs } = this.options;
     try {
       while (this.latest === undefined || !TERMINAL_STATES.has(this.latest.run.state)) {
+        const asked = performance.now();
         const run = await this.readRun(WAIT_S, patienceMs);
         if (this.isClosed) return;
-        if (run === this.latest?.run) continue;
+        const before = this.latest?.run;
+        const isUnchanged = isDeepStrictEqual(run, before);
+        const earlyMs = isUnchanged ? SOONEST_UNCHANGED_MS - (performance.now() - asked) : 0;
+        if (earlyMs > 0) await session.pause(earlyMs);
+        if (run === before) continue;
         // Read after the run: one that has ended gets no further events, so these are complete.
         await this.publish(run, await this.readEvents(patienceMs));
         if (!TERMINAL_STATES.has(run.state)) await session.pause(PAUSE_MS);
