@@ -1,7 +1,7 @@
-import { isUtf8 } from 'node:buffer';
 import { stat } from 'node:fs/promises';
 import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
+import { textOrBytes } from '@longshore/common/binary';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
@@ -47,7 +47,7 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   ],
   files: [
     '--file <path=value>',
-    'a file of the container: @FILE or @FILE,mode=0555 has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
+    'a file of the container: @FILE or @FILE,mode=0555 has its bytes, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
   ],
   mounts: [
     '--mount <fields>',
@@ -219,11 +219,11 @@ async function readRunFile(text: string): Promise<readonly [string, object]> {
   const [path, value] = splitAssignment(text);
   if (!value.startsWith('@')) return [path, parseObject(value, path)];
   const [, local = '', given] = /^@(.*?)(?:,mode=(0?[0-7]{3}))?$/s.exec(value) ?? [];
-  const bytes = await readBytes(local);
-  if (!isUtf8(bytes)) throw usageError(`${local} is not UTF-8 text, which the content of a file must be`);
+  const content = textOrBytes(await readBytes(local));
   const isExecutable = ((await stat(local)).mode & 0o100) !== 0;
   const mode = given ?? (isExecutable ? '0555' : undefined);
-  return [path, { content: bytes.toString(), ...(mode !== undefined && { mode }) }];
+  const bytes = typeof content === 'string' ? { content } : { content_base64: content.toString('base64') };
+  return [path, { ...bytes, ...(mode !== undefined && { mode }) }];
 }
 
 function parseObject(text: string, path: string): object {

@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
+import { shortFile } from '@longshore/client/needs';
 import type { FieldKind, FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */
@@ -191,8 +192,10 @@ export function optionsOf(shown: Options): Options {
   return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
 }
 
-/** Those of them that are set; undefined when none is. */
-export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+/** Those of them that are set, as people read them; undefined when none is. */
+export function containerOf(given: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+  const files = Object.entries<object>(Object(given.files)).map(([path, file]) => [path, shortFile(file)]);
+  const shown = { ...given, files: Object.fromEntries(files) };
   const set = RUN_OPTIONS.flatMap(({ name, default: unset }) => {
     const value = shown[name];
     const isEmpty = value === null || (typeof value === 'object' && Object.keys(Object(value)).length === 0);

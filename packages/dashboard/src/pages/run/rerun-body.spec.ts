@@ -18,7 +18,7 @@ const VALUES = {
   map: { MODE: 'fast' },
   list: ['sh'],
   'object-list': [{ secret: 'map', prefix: 'P_' }],
-  'object-map': { '/etc/a': { content: 'a', mode: '0400' } },
+  'object-map': { '/etc/a': { content: 'a', mode: '0400' }, '/k.p12': { content_base64: '/w==' } },
   'record-list': [{ volume: 'v', path: '/v' }],
   text: 'registry',
   integer: 3,
