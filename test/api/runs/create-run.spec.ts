@@ -108,6 +108,7 @@ const TAKEN: readonly Taken[] = [
       },
     },
   ],
+  ['limits of its program', { ulimits: { nofile: 1, memlock: -1, stack: 2 ** 40, core: 0 } }],
   ['a path of 512 characters', { files: { [`/${EMOJI.repeat(511)}`]: { content: '' } } }],
   [
     '20 mounts of all kinds',

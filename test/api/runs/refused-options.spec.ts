@@ -98,6 +98,21 @@ const REFUSED: readonly Refusal[] = [
     1,
   ]),
   [{ network: 'host' }, ['network must not be host']],
+  ...each('ulimits must be an object', (ulimits) => ({ ulimits }), ['nofile=1', ['nofile'], 7]),
+  [{ ulimits: { nproc: 1 } }, ['ulimits.nproc is not a known field']],
+  ...each('ulimits.nofile must be an integer from 1 to 1073741824', (nofile) => ({ ulimits: { nofile } }), [
+    -1,
+    0,
+    1.5,
+    '65536',
+    '1:2',
+    2 ** 30 + 1,
+  ]),
+  ...each(
+    'ulimits.memlock must be an integer from -1 to 1099511627776',
+    (memlock) => ({ ulimits: { memlock } }),
+    [-2, 'unlimited', 2 ** 40 + 1],
+  ),
   ...each('stop_grace_s must be an integer from 0 to 3600', (stop_grace_s) => ({ stop_grace_s }), [
     -1,
     3601,

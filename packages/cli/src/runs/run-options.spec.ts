@@ -116,6 +116,13 @@ describe('the flags of a new run', () => {
     }
   });
 
+  test('read limits of the program as Docker spells them, but for a soft one of its own', async () => {
+    const flags = ['--ulimit', 'nofile=65536', '--ulimit', 'memlock=-1'];
+    assert.deepEqual(await optionsOf('i', ...flags), { ulimits: { nofile: 65_536, memlock: -1 } });
+    for (const wrong of ['nofile', 'nofile=1:2', 'nofile=x', 'nofile=', 'memlock=unlimited'])
+      await assert.rejects(optionsOf('i', '--ulimit', wrong), isUsage, wrong);
+  });
+
   test('read mounts as fields with commas between them', async () => {
     const flags = [
       'volume=results,path=/out,sub_path=a/b=c',

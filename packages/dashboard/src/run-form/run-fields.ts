@@ -118,6 +118,10 @@ const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'h
     label: 'Mounts',
     hint: 'Folders as a JSON list: [{"volume": "results", "path": "/out", "sub_path": "${run.id}"}, {"scratch_mb": 1000, "path": "/scratch"}]',
   },
+  ulimits: {
+    label: 'Limits of the program',
+    hint: 'A JSON object: {"nofile": 65536, "memlock": -1}; also "stack" and "core" in bytes',
+  },
   command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
   args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
 };
@@ -130,6 +134,7 @@ const FIELD_KINDS = {
   'record-list': 'objects',
   text: 'text',
   integer: 'integer',
+  integers: 'object',
 } as const;
 
 /** The fields of the options that only the worker reads. */

@@ -171,6 +171,27 @@ describe('choice of the runtime', () => {
     );
   });
 
+  it('announces the limits of programs that the operator allows, and refuses settings of another form', async () => {
+    const ulimits = async (setting?: string): Promise<readonly string[]> => {
+      const given = setting === undefined ? {} : { SERVICE_WORKER_ULIMITS: setting };
+      const { capabilities } = await choose({ ...here(), ...given });
+      return capabilities.filter((name) => name.startsWith('ulimit:'));
+    };
+    assert.deepEqual(await ulimits(), []);
+    assert.deepEqual(await ulimits('nofile=2048'), ['ulimit:nofile:1024', 'ulimit:nofile:2048']);
+    assert.ok((await ulimits('nofile=1024,memlock=-1')).includes('ulimit:memlock:unlimited'));
+    for (const wrong of [
+      'nofile=-1',
+      'nofile=1000',
+      'nofile=512',
+      'memlock=0',
+      'cpu=1024',
+      'nofile',
+      'core=-1,core=-1',
+    ])
+      await assert.rejects(ulimits(wrong), /SERVICE_WORKER_ULIMITS/, wrong);
+  });
+
   it('does not wait for an engine that accepts and does not answer', async () => {
     engine.answerNext('GET /_ping', silence);
     assert.notEqual(await engineProblem(here()), null);

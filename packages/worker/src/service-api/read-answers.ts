@@ -100,6 +100,7 @@ const READ_OPTION = {
   'object-map': readObjectMap,
   'record-list': readRecords,
   text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
+  integers: readIntegers,
   integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
 } as const;
 
@@ -130,6 +131,11 @@ function readBytes(value: unknown): Record<string, Buffer> | null {
     return bytes === undefined ? [] : [[name, bytes] as const];
   });
   return decoded.length === texts.length ? Object.fromEntries(decoded) : null;
+}
+
+/** Integers by name; absent: empty; undefined: it is something else. */
+function readIntegers(value: unknown = {}): JsonObject | undefined {
+  return isJsonObject(value) && Object.values(value).every(Number.isInteger) ? value : undefined;
 }
 
 /** A list of texts; null: there is none; undefined: it is something else. */

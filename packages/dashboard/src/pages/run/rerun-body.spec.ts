@@ -22,6 +22,7 @@ const VALUES = {
   'record-list': [{ volume: 'v', path: '/v' }],
   text: 'registry',
   integer: 3,
+  integers: { nofile: 1024 },
 };
 const OPTIONS: Pick<Schemas['OpRun'], RunOption['name']> = Object(
   Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, VALUES[kind]])),
