@@ -35,8 +35,9 @@ test('an option needs what it declares, which goes on with a text, and for items
   assert.deepEqual(capabilitiesOfOption(ofMounts, scratch), ['scratch']);
 });
 
+const needed = (ulimits: object): string[] => capabilitiesOfOption(['ulimit:'], ulimits);
+
 test('limits of a program need the least power of two that they are within, which workers announce up to what they allow', () => {
-  const needed = (ulimits: object) => capabilitiesOfOption(['ulimit:'], ulimits);
   assert.deepEqual(needed({ nofile: 1 }), ['ulimit:nofile:1024']);
   assert.deepEqual(needed({ nofile: 65_536, memlock: -1 }), [
     'ulimit:nofile:65536',

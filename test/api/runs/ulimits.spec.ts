@@ -14,7 +14,7 @@ for (const strategy of ['fit', 'direct'] as const) {
       await steps.heartbeat('less', { capabilities: steps16 });
       assert.deepEqual(await steps.claim('less'), []);
       const { body } = await service.send('GET', `/runs/${run.id}/explain`);
-      assert.deepEqual(body.requirements.capabilities, ['ulimit:memlock:unlimited', 'ulimit:nofile:131072']);
+      assert.deepEqual(body.requirements.capabilities, ['ulimit:nofile:131072', 'ulimit:memlock:unlimited']);
       assert.match(body.summary, /no active worker announces the capability ulimit:nofile:131072/);
       await steps.heartbeat('more', { capabilities: [...steps16, 'ulimit:nofile:131072'] });
       const [claimed] = await steps.claim('more');
