@@ -72,11 +72,11 @@ describe('the resources of a container on a real engine', skipFor(forTests.skip)
       'ulimits',
       'ulimit -Sn; ulimit -Hn; ulimit -l; ulimit -c',
     );
-    const spec = { ...containerSpec(image), ulimits: { nofile: 2048, memlock: -1, core: 0 } };
+    const spec = { ...containerSpec(image), ulimits: { nofile: 2048, memlock: 65_536, core: 0 } };
     const container = await runtimeFor(forTests.engine).start(spec);
     started.push(container);
     const { lines } = await readToEnd(container);
-    assert.deepEqual(textsOf(lines, 'stdout'), ['2048', '2048', 'unlimited', '0']);
+    assert.deepEqual(textsOf(lines, 'stdout'), ['2048', '2048', '64', '0']);
   });
 
   it('gives /dev/shm the size that the run says, else its memory, else 64 MB', async () => {
