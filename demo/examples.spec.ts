@@ -29,6 +29,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     user: null,
     network: null,
     stop_grace_s: 10,
+    ulimits: {},
     selector: [],
     name: null,
     labels: {},

@@ -70,8 +70,8 @@ interface ItemCapability {
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
-  /** A text, an integer, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
-  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
+  /** A text, an integer, integers by name, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
+  readonly kind: 'text' | 'integers' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
   /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker may need for it. One that ends in a colon goes on with what the value says. */
@@ -90,7 +90,7 @@ function closedUnion(name, type, values) {
 }
 
 /** How a value is entered. */
-function kindOf(name, { type, items, additionalProperties }) {
+function kindOf(name, { type, items, additionalProperties, properties }) {
   const [valueType] = [type].flat();
   if (valueType === 'string') return 'text';
   if (valueType === 'integer') return 'integer';
@@ -101,6 +101,7 @@ function kindOf(name, { type, items, additionalProperties }) {
     );
     return isOfTexts ? 'object-list' : 'record-list';
   }
+  if (valueType === 'object' && properties !== undefined) return 'integers';
   if (valueType === 'object' && additionalProperties.type === 'string') return 'map';
   if (valueType === 'object' && additionalProperties.type === 'object') return 'object-map';
   throw new Error(`scripts/describe-constants.mjs: the schema of ${name} has no kind of its own yet`);

@@ -1,6 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { recordSecretsRead } from '../auth/audit-log.js';
 import type { Caller } from '../auth/access.js';
+import { textOrBytes } from '@longshore/common/binary';
 import { DataSource } from 'typeorm';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
@@ -19,6 +20,7 @@ import { isRunId } from '../runs/machine/new-id.js';
 import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';
 import {
+  SecretIsBinary,
   SecretNotFound,
   SecretOfOtherKind,
   SecretUndecryptable,
@@ -71,7 +73,7 @@ export class RunSecretsService {
    * A run without secrets has an empty answer even when secrets are not configured. Values are given only after the audit
    * log has an entry of it.
    * @throws RunNotFound; RunRejected unless the worker holds the run at this attempt; KeyOfOtherTags; SecretsNotConfigured;
-   * SecretNotFound, SecretOfOtherKind and SecretVariableRefused, which name the first such secret; SecretUndecryptable; errors
+   * SecretNotFound, SecretOfOtherKind, SecretIsBinary and SecretVariableRefused, which name the first such secret; SecretUndecryptable; errors
    * of the database
    */
   async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
@@ -85,16 +87,22 @@ export class RunSecretsService {
     const { secrets_from: maps, secrets, files, image_pull_secret: login } = showOptions(run.options);
     const registry = login ?? null;
     const opaque = Object.entries(secrets ?? {}).map(
-      ([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')] as const,
+      ([variable, name]) => [variable, this.#text(run, name, 'opaque')] as const,
+    );
+    const values = Object.entries(files ?? {}).flatMap(([path, { secret }]) =>
+      secret === undefined ? [] : [[path, textOrBytes(this.#decrypt(run, secret, 'opaque'))] as const],
+    );
+    const texts = values.flatMap(([path, value]) =>
+      typeof value === 'string' ? [[path, value] as const] : [],
+    );
+    const others = values.flatMap(([path, value]) =>
+      Buffer.isBuffer(value) ? [[path, value.toString('base64')] as const] : [],
     );
     const answer = {
       env: Object.fromEntries([...(maps ?? []).flatMap((map) => this.#variables(run, map)), ...opaque]),
-      files: Object.fromEntries(
-        Object.entries(files ?? {}).flatMap(([path, { secret }]) =>
-          secret === undefined ? [] : [[path, this.#decrypt(run, secret, 'opaque')] as const],
-        ),
-      ),
-      registry: registry === null ? null : toLogin(this.#decrypt(run, registry, 'registry')),
+      files: Object.fromEntries(texts),
+      ...(others.length > 0 && { files_base64: Object.fromEntries(others) }),
+      registry: registry === null ? null : toLogin(this.#text(run, registry, 'registry')),
     };
     // It uses all that were found: another one would have been missed above.
     const names = [...run.secrets.keys()];
@@ -121,7 +129,7 @@ export class RunSecretsService {
     run: RunSecrets,
     { secret, prefix = '' }: SecretVariables,
   ): readonly (readonly [name: string, value: string])[] {
-    const variables: Readonly<Record<string, string>> = JSON.parse(this.#decrypt(run, secret, 'map'));
+    const variables: Readonly<Record<string, string>> = JSON.parse(this.#text(run, secret, 'map'));
     const ofFiles = Object.values(showOptions(run.options).files ?? {}).map(({ env }) => env);
     return Object.entries(variables).map(([name, value]) => {
       const isTaken = ofFiles.includes(prefix + name);
@@ -131,7 +139,13 @@ export class RunSecretsService {
     });
   }
 
-  #decrypt({ secrets }: RunSecrets, name: string, kind: SecretKind): string {
+  #text(run: RunSecrets, name: string, kind: SecretKind): string {
+    const value = textOrBytes(this.#decrypt(run, name, kind));
+    if (typeof value !== 'string') throw new SecretIsBinary(name);
+    return value;
+  }
+
+  #decrypt({ secrets }: RunSecrets, name: string, kind: SecretKind): Buffer {
     this.cipher.assertConfigured();
     const secret = secrets.get(name);
     if (!secret) throw new SecretNotFound(name);

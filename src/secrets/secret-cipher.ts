@@ -20,7 +20,7 @@ interface Key {
 
 /**
  * Encrypts and decrypts the values of secrets with AES-256-GCM under the keys of SERVICE_SECRETS_KEY. A ciphertext is the
- * id of its key (8 bytes), a random nonce (12 bytes), the encrypted UTF-8 text and the tag (16 bytes).
+ * id of its key (8 bytes), a random nonce (12 bytes), the encrypted bytes, of a text in UTF-8, and the tag (16 bytes).
  */
 @Injectable()
 export class SecretCipher {
@@ -41,17 +41,17 @@ export class SecretCipher {
   }
 
   /** @throws SecretsNotConfigured */
-  encrypt(identity: SecretIdentity, value: string): Buffer {
+  encrypt(identity: SecretIdentity, value: string | Buffer): Buffer {
     const { id, key } = this.#first();
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
     cipher.setAAD(authenticatedData(identity));
-    const text = [cipher.update(value, 'utf8'), cipher.final()];
+    const text = [cipher.update(Buffer.from(value)), cipher.final()];
     return Buffer.concat([id, nonce, ...text, cipher.getAuthTag()]);
   }
 
   /** @throws SecretsNotConfigured; SecretUndecryptable when its key is not configured, or the row was changed */
-  decrypt(identity: SecretIdentity, ciphertext: Buffer): string {
+  decrypt(identity: SecretIdentity, ciphertext: Buffer): Buffer {
     this.assertConfigured();
     const id = ciphertext.subarray(0, KEY_ID_BYTES);
     const found = this.#keys.find((key) => key.id.equals(id));
@@ -62,7 +62,7 @@ export class SecretCipher {
       decipher.setAAD(authenticatedData(identity));
       decipher.setAuthTag(ciphertext.subarray(-TAG_BYTES));
       const text = decipher.update(ciphertext.subarray(HEADER_BYTES, -TAG_BYTES));
-      return Buffer.concat([text, decipher.final()]).toString('utf8');
+      return Buffer.concat([text, decipher.final()]);
     } catch {
       throw new SecretUndecryptable(identity.name, 'its row was changed outside of the service');
     }

@@ -1,7 +1,7 @@
-import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
+import { ApiExtraModels, ApiProperty, ApiPropertyOptional, ApiSchema, getSchemaPath } from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { Check, IsText, SHOWN_TEXT } from '../common/http/validation/dto-decorators.js';
+import { Check, IsText, OptionalField, SHOWN_TEXT } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
 import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
@@ -10,7 +10,7 @@ import { MAX_VARIABLES, SECRET_NAME } from '../runs/options/names.js';
 /** Largest and default number of secrets on a page. */
 export const MAX_LISTED_SECRETS = 1000;
 
-/** Largest value, in bytes of UTF-8; of a login as JSON. */
+/** Largest value, in bytes, of a text in UTF-8; of a login as JSON. */
 export const MAX_SECRET_BYTES = 65_536;
 
 @ApiSchema({ name: 'RegistryLogin', description: 'The login of a container registry.' })
@@ -31,14 +31,14 @@ export class RegistryLoginDto {
 @ApiSchema({ name: 'SecretInput', description: 'A kind and a value.' })
 @ApiExtraModels(RegistryLoginDto)
 export class PutSecretDto {
-  /** `opaque` is any text; `registry` is the login of a container registry; `map` is environment variables. */
+  /** `opaque` is any text, or bytes; `registry` is the login of a container registry; `map` is environment variables. */
   @IsIn(SECRET_KINDS, { message: `$property must be one of ${SECRET_KINDS.join(', ')}` })
   @ApiProperty({ enum: SECRET_KINDS, enumName: 'SecretKind' })
   kind: SecretKind;
 
   /**
    * At most 65,536 bytes of UTF-8. Of kind `registry` an object, or its JSON text; of kind `map` an object of at most 100
-   * variables to texts, or its JSON text. No response shows it.
+   * variables to texts, or its JSON text. Either this or `value_base64`. No response shows it.
    */
   @Check(
     'isSecretValue',
@@ -46,14 +46,23 @@ export class PutSecretDto {
     'must be a string, or an object for the kinds registry and map',
   )
   @PassByReference()
-  @ApiProperty({
+  @OptionalField()
+  @ApiPropertyOptional({
     anyOf: [
       { type: 'string', maxLength: MAX_SECRET_BYTES },
       { $ref: getSchemaPath(RegistryLoginDto) },
       { type: 'object', maxProperties: MAX_VARIABLES, additionalProperties: { type: 'string' } },
     ],
   })
-  value: string | object;
+  value?: string | object;
+
+  /**
+   * Of kind `opaque`: the value, at most 65,536 bytes, in base64 with padding and without line breaks. Bytes that are no UTF-8
+   * text, or hold NUL, are for files of runs alone: a run that has the secret in a variable fails.
+   */
+  @IsText({ max: 4 * Math.ceil(MAX_SECRET_BYTES / 3) })
+  @OptionalField()
+  value_base64?: string;
 }
 
 @ApiSchema({ name: 'Secret', description: 'A secret without its value.' })
@@ -94,9 +103,13 @@ export class RunSecretsDto {
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   env: Record<string, string>;
 
-  /** Values of the files with a secret, by path. */
+  /** Values of the files whose secret is a text, by path. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   files: Record<string, string>;
+
+  /** Values, in base64, of the files whose secret is no UTF-8 text or holds NUL, by path; absent without any. */
+  @ApiPropertyOptional({ type: 'object', additionalProperties: { type: 'string' } })
+  files_base64?: Record<string, string>;
 
   /** The login for the pull of the image; null: the run has none. */
   @ApiProperty({ type: RegistryLoginDto, nullable: true })

@@ -28,6 +28,15 @@ export class SecretOfOtherKind extends DomainError {
   }
 }
 
+/** A run has in a variable a secret whose bytes no variable can hold. */
+export class SecretIsBinary extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(name: string) {
+    super(`Secret '${name}' as a text not found: it is binary, which only files of a run can have`);
+  }
+}
+
 /** A secret of kind `map` has a variable that with the prefix of the run is none that a run may set. */
 export class SecretVariableRefused extends DomainError {
   readonly kind = 'not-found';

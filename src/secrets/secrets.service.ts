@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { fromBase64 } from '@longshore/common/binary';
 import { assertNever } from '@longshore/common/json/assert-never';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import type { Author } from '../auth/audit-log.js';
@@ -37,20 +38,15 @@ export class SecretsService {
   /** Stores a secret or replaces it. @throws InvalidRequest for a name or value that is not allowed */
   async put(
     name: string,
-    { kind, value }: PutSecretDto,
+    { kind, ...given }: PutSecretDto,
     by: Author,
   ): Promise<{ readonly secret: SecretDto; readonly created: boolean }> {
     this.cipher.assertConfigured();
     const { pattern, max, form } = SECRET_NAME;
     if (!pattern.test(name) || name.length > max) {
-      throw new InvalidRequest(VALIDATION_FAILED, [`name must be ${form} of 1 to ${max} characters`]);
+      throw refused(`name must be ${form} of 1 to ${max} characters`);
     }
-    const text = textOf(kind, value);
-    if (typeof text !== 'string' || Buffer.byteLength(text) > MAX_SECRET_BYTES) {
-      const rule = `must be a string of at most ${MAX_SECRET_BYTES} bytes`;
-      throw new InvalidRequest(VALIDATION_FAILED, [`value ${rule}`]);
-    }
-    const ciphertext = this.cipher.encrypt({ name, kind }, text);
+    const ciphertext = this.cipher.encrypt({ name, kind }, valueOf(kind, given));
     const { row, created } = await this.secrets.put({ name, kind, ciphertext }, by);
     this.log.info(created ? 'created a secret' : 'replaced a secret', { name, kind, by: by.name });
     return { secret: toSecretDto(row), created };
@@ -101,6 +97,29 @@ export class SecretsService {
 }
 
 /** What is encrypted. @throws InvalidRequest that repeats nothing of the value */
+function valueOf(
+  kind: SecretKind,
+  { value, value_base64: base64 }: Omit<PutSecretDto, 'kind'>,
+): string | Buffer {
+  if (base64 === undefined) {
+    const text = value === undefined ? undefined : textOf(kind, value);
+    if (text === undefined) throw refused('either value or value_base64 is required');
+    if (typeof text === 'string' && Buffer.byteLength(text) <= MAX_SECRET_BYTES) return text;
+    throw refused(`value must be a string of at most ${MAX_SECRET_BYTES} bytes`);
+  }
+  if (value !== undefined) throw refused('value and value_base64 must not be given together');
+  if (kind !== 'opaque') throw refused('value_base64 must be given only for the kind opaque');
+  const bytes = fromBase64(base64);
+  if (bytes !== undefined && bytes.length <= MAX_SECRET_BYTES) return bytes;
+  throw refused(
+    `value_base64 must be base64 of at most ${MAX_SECRET_BYTES} bytes, with padding and without line breaks`,
+  );
+}
+
+function refused(problem: string): InvalidRequest {
+  return new InvalidRequest(VALIDATION_FAILED, [problem]);
+}
+
 function textOf(kind: SecretKind, value: string | object): unknown {
   switch (kind) {
     case 'opaque':
@@ -118,7 +137,7 @@ function readVariables(value: string | object): unknown {
   const variables = typeof value === 'string' ? parsed(value) : value;
   if (textMapProblem(variables, { keys: VARIABLE_NAME, max: MAX_VARIABLES }) === undefined) return variables;
   const rule = `must be an object of at most ${MAX_VARIABLES} variables to strings, or its JSON text`;
-  throw new InvalidRequest(VALIDATION_FAILED, [`value ${rule}; a name has ${VARIABLE_NAME.form}`]);
+  throw refused(`value ${rule}; a name has ${VARIABLE_NAME.form}`);
 }
 
 function readLogin(value: string | object): object {

@@ -46,7 +46,11 @@ export const CAPABILITIES = [
   'shm',
 ] as const;
 export type Capability =
-  (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}` | `stop_grace:${string}`;
+  | (typeof CAPABILITIES)[number]
+  | `volume:${string}`
+  | `network:${string}`
+  | `stop_grace:${string}`
+  | `ulimit:${string}`;
 
 const OPTIONS = [
   { name: 'env', kind: 'map', capabilities: ['env'], about: 'Environment variables of the container' },
@@ -95,6 +99,12 @@ const OPTIONS = [
     capabilities: ['container', 'stop_grace:'],
     about: 'Seconds from SIGTERM to SIGKILL when the container is ended',
   },
+  {
+    name: 'ulimits',
+    kind: 'integers',
+    capabilities: ['ulimit:'],
+    about: 'Limits of the program, soft and hard',
+  },
 ] as const;
 
 /** What a worker needs for an item that has the member; it ends in `:rw` unless the item is read-only. */
@@ -107,8 +117,9 @@ interface ItemCapability {
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
-  /** A text, an integer, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
-  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
+  /** A text, an integer, integers by name, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
+  readonly kind:
+    'text' | 'integers' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
   /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker may need for it. One that ends in a colon goes on with what the value says. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { describeGrowth, describeNeeds } from './needs.js';
+import { describeGrowth, describeNeeds, shortFile } from './needs.js';
 
 const NOTHING = { cpu: 0, ram_mb: 0, vram_mb: 0, gpu_id: null };
 const inMb = (mb: number): string => `${mb} MB`;
@@ -41,4 +41,13 @@ test('growth in words names the factor, the failures and the maximum', () => {
     describeGrowth({ ram_mb: { factor: 2, max: 9, on: [] } }, inMb),
     'RAM x 2 after no failure, at most 9 MB',
   );
+});
+
+test('a file of a run in words has the number of its bytes in place of base64', () => {
+  for (const size of [0, 1, 2, 3, 4, 65_536]) {
+    const file = { content_base64: Buffer.alloc(size, 0xff).toString('base64'), mode: '0400' };
+    assert.deepEqual(shortFile(file), { content_base64: `binary, ${size} bytes`, mode: '0400' });
+  }
+  const text = { content: 'YQ==' };
+  assert.equal(shortFile(text), text);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { capabilitiesOfConstraints, capabilitiesOfOption } from './capabilities.js';
+import { capabilitiesOfConstraints, capabilitiesOfOption, ulimitCapabilities } from './capabilities.js';
 
 test('constraints need a capability where they have what interface.md does not', () => {
   for (const [constraints, needed] of [
@@ -33,4 +33,27 @@ test('an option needs what it declares, which goes on with a text, and for items
   assert.deepEqual(capabilitiesOfOption(ofMounts, volumes), ofVolumes);
   const scratch = [{ scratch_mb: 1, volume: null, path: '/scratch' }];
   assert.deepEqual(capabilitiesOfOption(ofMounts, scratch), ['scratch']);
+});
+
+const needed = (ulimits: object): string[] => capabilitiesOfOption(['ulimit:'], ulimits);
+
+test('limits of a program need the least power of two that they are within, which workers announce up to what they allow', () => {
+  assert.deepEqual(needed({ nofile: 1 }), ['ulimit:nofile:1024']);
+  assert.deepEqual(needed({ nofile: 65_536, memlock: -1 }), [
+    'ulimit:nofile:65536',
+    'ulimit:memlock:unlimited',
+  ]);
+  assert.deepEqual(needed({ nofile: 65_537, core: 0 }), ['ulimit:nofile:131072', 'ulimit:core:65536']);
+  assert.deepEqual(ulimitCapabilities({}), []);
+  assert.deepEqual(ulimitCapabilities({ nofile: 4096 }), [
+    'ulimit:nofile:1024',
+    'ulimit:nofile:2048',
+    'ulimit:nofile:4096',
+  ]);
+  const unlimited = ulimitCapabilities({ memlock: -1, stack: 65_536 });
+  for (const stack of [0, 65_536]) {
+    for (const memlock of [0, 1, 2 ** 40, -1])
+      assert.ok(needed({ memlock, stack }).every((one) => unlimited.some((announced) => announced === one)));
+  }
+  assert.ok(needed({ stack: 65_537 }).every((one) => !unlimited.some((announced) => announced === one)));
 });

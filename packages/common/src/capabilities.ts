@@ -37,6 +37,47 @@ export function graceCapabilities(maxSeconds: number): `${typeof GRACE}${string}
     .map((limit) => `${GRACE}${limit}` as const);
 }
 
+/**
+ * The limits of a program that runs may set, and the powers of two that workers may allow of each; `unlimited`: more than any
+ * number as well.
+ */
+export const ULIMITS = {
+  nofile: { least: 2 ** 10, most: 2 ** 30, unlimited: false },
+  memlock: { least: 2 ** 16, most: 2 ** 40, unlimited: true },
+  stack: { least: 2 ** 16, most: 2 ** 40, unlimited: true },
+  core: { least: 2 ** 16, most: 2 ** 40, unlimited: true },
+} as const;
+
+/** Limits of a program by name; -1: none. */
+export type Ulimits = { readonly [N in keyof typeof ULIMITS]?: number };
+
+/** The capability of runs that set limits. */
+const ULIMIT = 'ulimit:';
+
+/** The name of a limit that runs may set; undefined: it is none. */
+export function ulimitName(name: string): keyof typeof ULIMITS | undefined {
+  return ULIMIT_NAMES.find((one) => one === name);
+}
+
+const ULIMIT_NAMES = ['nofile', 'memlock', 'stack', 'core'] as const satisfies (keyof typeof ULIMITS)[];
+
+/** The powers of two that may be allowed of a limit. */
+function stepsOf({ least, most }: { readonly least: number; readonly most: number }): number[] {
+  return Array.from({ length: Math.log2(most / least) + 1 }, (_, index) => least * 2 ** index);
+}
+
+/** What a worker announces that allows so much. @param most each a power of two, or -1 */
+export function ulimitCapabilities(most: Ulimits): `${typeof ULIMIT}${string}`[] {
+  return ULIMIT_NAMES.flatMap((name) => {
+    const { [name]: allowed } = most;
+    if (allowed === undefined) return [];
+    const steps = stepsOf(ULIMITS[name]).filter((step) => allowed === -1 || step <= allowed);
+    return [...steps, ...(allowed === -1 ? ['unlimited'] : [])].map(
+      (step) => `${ULIMIT}${name}:${step}` as const,
+    );
+  });
+}
+
 /** A capability that an item of a list needs that has the member. */
 export interface ItemCapability {
   /** One that ends in `:` goes on with the value of the member. */
@@ -48,7 +89,8 @@ export interface ItemCapability {
 
 /**
  * What a worker must be able to do for an option of a run.
- * @param declared of the option: one that ends in `:` goes on with the value; with the limit of a number of seconds
+ * @param declared of the option: one that ends in `:` goes on with the value; with the limit of a number of seconds; with name and
+ * least sufficient power of two of each limit of a program
  * @param value of the option, which is set
  */
 export function capabilitiesOfOption(
@@ -69,7 +111,16 @@ export function capabilitiesOfOption(
 
 function withValue(name: string, value: unknown): string[] {
   if (!name.endsWith(':')) return [name];
+  if (isJsonObject(value))
+    return Object.entries(value).flatMap(([limit, most]) => ulimitStep(name, limit, most));
   if (typeof value !== 'number') return [`${name}${typeof value === 'string' ? value : ''}`];
   const limit = GRACE_LIMITS.find((seconds) => value <= seconds);
   return limit === undefined || limit === GRACE_LIMITS[0] ? [] : [`${name}${limit}`];
+}
+
+function ulimitStep(capability: string, limit: string, value: unknown): string[] {
+  const name = ulimitName(limit);
+  if (name === undefined || typeof value !== 'number') return [];
+  const step = value === -1 ? 'unlimited' : stepsOf(ULIMITS[name]).find((one) => value <= one);
+  return [`${capability}${name}:${step ?? 'unlimited'}`];
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import warnings
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
@@ -43,22 +44,27 @@ class Catalog(Connection):
     def set_secret(
         self,
         name: str,
-        value: Union[str, Mapping[str, str]],
+        value: Union[str, bytes, Mapping[str, str]],
         *,
         server: Optional[str] = None,
         username: Optional[str] = None,
     ) -> JsonObject:
         """Creates or replaces a secret. Needs a key with the scope admin.
 
-        value: a text; or variables and their values, for `secrets_from`.
+        value: a text; or bytes, for a file of runs, or for a variable if they are UTF-8 without NUL; or variables and their
+            values, for `secrets_from`.
         server, username: then it is a login of this registry, for `image_pull_secret`, and the value its password.
         """
         if (server is None) != (username is None) or (server is not None and not isinstance(value, str)):
             raise ValueError("a login of a registry has a server, a username, and a password as the value")
+        path = f"/secrets/{quoted(name)}"
+        if isinstance(value, bytes):
+            encoded = base64.b64encode(value).decode("ascii")
+            return self._object("PUT", path, body={"kind": "opaque", "value_base64": encoded})
         kind = "registry" if server is not None else "opaque" if isinstance(value, str) else "map"
         login: JsonObject = {"server": server, "username": username, "password": value}
         body = {"kind": kind, "value": value if server is None else login}
-        return self._object("PUT", f"/secrets/{quoted(name)}", body=body)
+        return self._object("PUT", path, body=body)
 
     def delete_secret(self, name: str) -> None:
         """Deletes a secret; runs that need it fail. Needs a key with the scope admin."""

@@ -9,7 +9,7 @@ from .run import JsonObject
 
 COPIED = (
     *("env", "command", "args", "secrets", "secrets_from", "files", "mounts", "image_pull_secret", "workdir", "user"),
-    *("network", "stop_grace_s", "selector", "concurrency", "labels", "priority", "inputs", "retry_policy", "timeouts"),
+    *("network", "stop_grace_s", "ulimits", "selector", "concurrency", "labels", "priority", "inputs", "retry_policy", "timeouts"),
 )
 """Fields of a run that its request may have had in the same form."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import time
@@ -47,8 +48,8 @@ class Runs(Reads):
         """Creates a run of a container image. It does not wait for its end.
 
         options: fields of the request, such as `args=["--fast"]`, `env={"LEVEL": "2"}`, `constraints={"ram_mb": 512}`. A value
-            of `files` may be the content as a str, or the Path of a local file, whose content and executability the
-            container's file gets.
+            of `files` may be the content as a str or as bytes, or the Path of a local file, whose content and executability
+            the container's file gets.
         """
         return self._create("/runs", {}, {"image": image, "inputs": inputs, **options}, idempotency_key)
 
@@ -151,10 +152,18 @@ def _file(content: Any) -> Any:
     """A value of `files` as the API takes it."""
     if isinstance(content, str):
         return {"content": content}
+    if isinstance(content, bytes):
+        return _bytes(content)
     if not isinstance(content, Path):
         return content
+    return {**_bytes(content.read_bytes()), **({"mode": "0555"} if os.access(content, os.X_OK) else {})}
+
+
+def _bytes(content: bytes) -> JsonObject:
+    """As a text, which people can read in the run, if it is UTF-8 without NUL."""
     try:
-        text = content.read_bytes().decode("utf-8")
+        if b"\0" not in content:
+            return {"content": content.decode("utf-8")}
     except UnicodeDecodeError:
-        raise ValueError(f"{content} is not UTF-8 text, which the content of a file must be") from None
-    return {"content": text, **({"mode": "0555"} if os.access(content, os.X_OK) else {})}
+        pass
+    return {"content_base64": base64.b64encode(content).decode("ascii")}

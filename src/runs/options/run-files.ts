@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { fromBase64 } from '@longshore/common/binary';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from './names.js';
@@ -6,9 +7,10 @@ import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { containerPathsProblem } from './container-path.js';
 import { objectMapOption, type RunOption, type TextObjectShape } from './run-option.js';
 
-/** A file of a run: with a content or, in its place, with the value of a secret. */
+/** A file of a run: with a content, as text or in base64, or with the value of a secret. */
 export interface RunFile {
   readonly content?: string;
+  readonly content_base64?: string;
   readonly secret?: string;
   /** The variable that gets the path. */
   readonly env?: string;
@@ -20,12 +22,18 @@ type RunFiles = Readonly<Record<string, RunFile>>;
 
 const MAX_BYTES = 64 * 1024;
 const MAX_BYTES_TOGETHER = 256 * 1024;
+const MAX_BASE64 = 4 * Math.ceil(MAX_BYTES / 3);
 
 const SHAPE: TextObjectShape = {
   content: {
     max: MAX_BYTES,
-    about: 'Text of the file: at most 64 KiB of UTF-8. Either this or `secret`.',
+    about: 'Text of the file: at most 64 KiB of UTF-8. Either this, `content_base64` or `secret`.',
     example: '#!/bin/sh\necho hello\n',
+  },
+  content_base64: {
+    max: MAX_BASE64,
+    about: 'Bytes of the file, at most 64 KiB, in base64 with padding and without line breaks.',
+    example: 'MIIKPAIBAzCC',
   },
   secret: {
     ...SECRET_NAME,
@@ -47,8 +55,8 @@ const SHAPE: TextObjectShape = {
 
 /** What lists of runs show instead of the content. */
 const LISTED = {
-  size: { type: 'integer', description: 'Bytes of the content, in lists of runs instead of it.' },
-  sha256: { type: 'string', description: 'SHA-256 of the content, in lists of runs instead of it.' },
+  size: { type: 'integer', description: 'Bytes of the content, decoded, in lists of runs instead of it.' },
+  sha256: { type: 'string', description: 'SHA-256 of these bytes, in lists of runs instead of the content.' },
 };
 
 /** Files that are put into the container before its start. */
@@ -75,12 +83,17 @@ function filesProblem(files: RunFiles, all: object, at: string): string | undefi
   if (wrongPath !== undefined) return wrongPath;
   const taken = new Set(['env', 'secrets'].flatMap((name) => Object.keys(Object(Reflect.get(all, name)))));
   let bytes = 0;
-  for (const [path, { content, secret, env }] of Object.entries(files)) {
+  for (const [path, file] of Object.entries(files)) {
+    const { content, content_base64: base64, secret, env } = file;
     const fileAt = keyPath(at, path);
-    if ((content === undefined) === (secret === undefined))
-      return `${fileAt} must have either content or secret`;
-    const size = content === undefined ? 0 : Buffer.byteLength(content);
-    if (size > MAX_BYTES) return `${fileAt}.content must have at most ${MAX_BYTES} bytes`;
+    if ([content, base64, secret].filter((one) => one !== undefined).length !== 1)
+      return `${fileAt} must have one of content, content_base64 and secret`;
+    const decoded = contentOf(file);
+    if (decoded === null)
+      return `${fileAt}.content_base64 must be base64 with padding and without line breaks`;
+    const size = decoded?.length ?? 0;
+    const member = base64 === undefined ? 'content' : 'content_base64';
+    if (size > MAX_BYTES) return `${fileAt}.${member} must have at most ${MAX_BYTES} bytes`;
     bytes += size;
     if (env === undefined) continue;
     if (taken.has(env)) return `${fileAt}.env must not be in env, in secrets or of another file as well`;
@@ -91,8 +104,15 @@ function filesProblem(files: RunFiles, all: object, at: string): string | undefi
     : undefined;
 }
 
-function toListed({ content, ...file }: RunFile): JsonObject {
-  if (content === undefined) return file;
-  const sha256 = createHash('sha256').update(content).digest('hex');
-  return { size: Buffer.byteLength(content), sha256, ...file };
+function toListed(file: RunFile): JsonObject {
+  const bytes = contentOf(file);
+  const { content: _text, content_base64: _base64, ...others } = file;
+  if (!bytes) return others;
+  return { size: bytes.length, sha256: hash('sha256', bytes), ...others };
+}
+
+/** The bytes of a file; undefined: they are those of a secret; null: they are no base64. */
+function contentOf({ content, content_base64: base64 }: RunFile): Buffer | undefined | null {
+  if (base64 !== undefined) return fromBase64(base64) ?? null;
+  return content === undefined ? undefined : Buffer.from(content);
 }

@@ -26,6 +26,7 @@ type AnswerSchema =
   | { readonly type: 'integer' }
   | { readonly type: 'array'; readonly items: { readonly type: 'string' } }
   | { readonly type: 'array'; readonly items: ObjectSchema }
+  | ObjectSchema
   | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } | ObjectSchema };
 
 type TextMap = Readonly<Record<string, string>>;
@@ -158,6 +159,27 @@ export function objectMapOption<T extends object>(
       if (items.length > max) return `${path} must be an object of at most ${max} entries`;
       return objectsProblem(items, shape) ?? declared.problem?.(store(Object(value)), all, path);
     },
+  };
+}
+
+/**
+ * An option that is an object of integers. Its `problem` gets it without members that are null. Those of a run are added to
+ * those of its definition.
+ */
+export function integersOption<T extends object>(
+  shape: Readonly<Record<keyof T & string, IntegerMember>>,
+  declared: Declared<T>,
+): RunOption<T> {
+  const field = objectSchema(shape, 'request');
+  return {
+    field: applyDecorators(PassByReference(), ApiProperty({ ...field, properties: { ...field.properties } })),
+    schema: objectSchema(shape, 'answer'),
+    unset: Object({}),
+    ...declared,
+    store: withoutNulls,
+    merge: (definition, run) => ({ ...definition, ...withoutNulls(run) }),
+    problem: (value: unknown, all, path) =>
+      objectProblem(value, shape, path) ?? declared.problem?.(withoutNulls(Object(value)), all, path),
   };
 }
 

@@ -1,7 +1,9 @@
+import { ULIMITS, type Ulimits } from '@longshore/common/capabilities';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TextMapShape, TextShape } from '../../common/http/validation/dto-decorators.js';
 import {
   integerOption,
+  integersOption,
   textListOption,
   textMapOption,
   textOption,
@@ -76,6 +78,14 @@ const NETWORK: TextShape = {
   pattern: /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
   form: 'a name of 1 to 63 characters of a-z, 0-9 and -, which begins and ends with a letter or a digit',
 };
+const inBytes = ({ most }: { readonly most: number }, about: string) =>
+  ({ type: 'integer', min: -1, max: most, about, example: -1 }) as const;
+const ULIMITS_SHAPE = {
+  nofile: { type: 'integer', min: 1, max: ULIMITS.nofile.most, about: 'Open files.', example: 65_536 },
+  memlock: inBytes(ULIMITS.memlock, 'Locked memory in bytes; -1: no limit.'),
+  stack: inBytes(ULIMITS.stack, 'Stack in bytes; -1: no limit.'),
+  core: inBytes(ULIMITS.core, 'Core files in bytes; 0: none are written, -1: no limit.'),
+} as const;
 /** Kubernetes takes no larger number of a user or a group. */
 const MAX_ID = 2 ** 31 - 1;
 
@@ -196,5 +206,16 @@ export const RUN_OPTIONS = {
     },
     example: 120,
     capabilities: ['container', 'stop_grace:'],
+  }),
+  ulimits: integersOption<Ulimits>(ULIMITS_SHAPE, {
+    texts: {
+      request:
+        'Limits of the program, each soft and hard: `nofile` open files, and `memlock`, `stack` and `core` in bytes, -1 for none. ' +
+        'Only workers that allow so much get the run.',
+      answer: 'Limits of the program, soft and hard; those that are absent are those of the engine.',
+      claim: 'Limits of the program, soft and hard; absent without any.',
+    },
+    example: { nofile: 65_536, memlock: -1 },
+    capabilities: ['ulimit:'],
   }),
 };

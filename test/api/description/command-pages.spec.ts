@@ -31,6 +31,12 @@ const CREATIONS: readonly (readonly [
   ],
   [OPTIONS, 'container', { workdir: '/work', user: '1000:1000' }, ['command', 'container']],
   [OPTIONS, 'stop', { stop_grace_s: 120 }, ['command', 'container']],
+  [
+    OPTIONS,
+    'ulimits',
+    { ulimits: { nofile: 65_536, memlock: -1 } },
+    ['command', 'ulimit:memlock:unlimited', 'ulimit:nofile:65536'],
+  ],
   [OPTIONS, 'network', { network: 'db' }, ['network:db']],
   [
     OPTIONS,

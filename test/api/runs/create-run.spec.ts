@@ -98,6 +98,17 @@ const TAKEN: readonly Taken[] = [
       secrets: { D: 'd' },
     },
   ],
+  [
+    'the bytes of a file in base64',
+    {
+      files: {
+        '/k.p12': { content_base64: '/wD+', mode: '0400', env: 'KEY' },
+        '/empty': { content_base64: '' },
+        '/large': { content_base64: Buffer.alloc(65_536, 0xfe).toString('base64') },
+      },
+    },
+  ],
+  ['limits of its program', { ulimits: { nofile: 1, memlock: -1, stack: 2 ** 40, core: 0 } }],
   ['a path of 512 characters', { files: { [`/${EMOJI.repeat(511)}`]: { content: '' } } }],
   [
     '20 mounts of all kinds',
@@ -198,7 +209,7 @@ const TAKEN: readonly Taken[] = [
       retry_policy: { max_attempts: null, backoff_s: null, max_backoff_s: null, retry_on: null, grow: null },
       timeouts: { start_within_s: null, attempt_s: null },
       secrets_from: [{ secret: 's', prefix: null }],
-      files: { '/f': { content: 'a', secret: null, env: null, mode: null } },
+      files: { '/f': { content: 'a', content_base64: null, secret: null, env: null, mode: null } },
       mounts: [{ volume: 'v', scratch_mb: null, path: '/a', read_only: null, sub_path: null }],
     },
     {

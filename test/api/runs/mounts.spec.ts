@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { describe, test } from 'vitest';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
@@ -98,6 +99,24 @@ describe('the folder of a run within a volume', () => {
     const problem = 'mounts[0].path must not be, be in or contain the path of a file';
     assertInvalid(await runOf(definition, { files: { '/out/b': { content: '' } } }), [problem]);
     assertInvalid(await runOf(definition, { mounts: [{ ...OUT, path: '/etc' }] }), [problem]);
+  });
+
+  test('shows in lists size and SHA-256 of the bytes of each file instead of its content', async () => {
+    const { files } = await steps.create({
+      files: {
+        '/text': { content: 'ü' },
+        '/bytes': { content_base64: 'w7w=', mode: '0400' },
+        '/s': { secret: 's' },
+      },
+    });
+    assert.deepEqual(files['/bytes'], { content_base64: 'w7w=', mode: '0400' });
+    const list = await service.send('GET', '/runs?limit=1');
+    const bytes = { size: 2, sha256: createHash('sha256').update('ü').digest('hex') };
+    assert.deepEqual(list.body.data[0].files, {
+      '/text': bytes,
+      '/bytes': { ...bytes, mode: '0400' },
+      '/s': { secret: 's' },
+    });
   });
 });
 

@@ -98,6 +98,21 @@ const REFUSED: readonly Refusal[] = [
     1,
   ]),
   [{ network: 'host' }, ['network must not be host']],
+  ...each('ulimits must be an object', (ulimits) => ({ ulimits }), ['nofile=1', ['nofile'], 7]),
+  [{ ulimits: { nproc: 1 } }, ['ulimits.nproc is not a known field']],
+  ...each('ulimits.nofile must be an integer from 1 to 1073741824', (nofile) => ({ ulimits: { nofile } }), [
+    -1,
+    0,
+    1.5,
+    '65536',
+    '1:2',
+    2 ** 30 + 1,
+  ]),
+  ...each(
+    'ulimits.memlock must be an integer from -1 to 1099511627776',
+    (memlock) => ({ ulimits: { memlock } }),
+    [-2, 'unlimited', 2 ** 40 + 1],
+  ),
   ...each('stop_grace_s must be an integer from 0 to 3600', (stop_grace_s) => ({ stop_grace_s }), [
     -1,
     3601,
@@ -163,7 +178,22 @@ const REFUSED: readonly Refusal[] = [
     [`files["/${'a'.repeat(63)}..."] must have as name ${PATH_FORM}`],
   ],
   [{ files: filesAt(['/a/b', '/a/b/c/d']) }, ['files["/a/b/c/d"] must not be in another path']],
-  ...each('files["/a"] must have either content or secret', file, [{}, { content: '', secret: 's' }]),
+  ...each('files["/a"] must have one of content, content_base64 and secret', file, [
+    {},
+    { content: '', secret: 's' },
+    { content: '', content_base64: '' },
+    { content_base64: '', secret: 's' },
+  ]),
+  ...each(
+    'files["/a"].content_base64 must be base64 with padding and without line breaks',
+    (base64) => file({ content_base64: base64 }),
+    ['a', 'YQ', 'YQ=', 'YR==', 'YQ==\n', 'Y Q==', 'YQ==YQ==', '_-8=', 'ü', 'YWJj!'],
+  ),
+  [file({ content_base64: 7 }), ['files["/a"].content_base64 must be a string of at most 87384 characters']],
+  [
+    file({ content_base64: Buffer.alloc(65_537).toString('base64') }),
+    ['files["/a"].content_base64 must have at most 65536 bytes'],
+  ],
   [file('text'), ['files["/a"] must be an object']],
   [file({ content: '', x: 1 }), ['files["/a"].x is not a known field']],
   [file({ content: 7 }), ['files["/a"].content must be a string of at most 65536 characters']],
@@ -177,6 +207,16 @@ const REFUSED: readonly Refusal[] = [
   ),
   [
     { files: filesAt(numbered(5, '/a'), 'x'.repeat(53_000)) },
+    ['files must have at most 262144 bytes of content together'],
+  ],
+  [
+    {
+      files: {
+        ...filesAt(numbered(3, '/a'), 'x'.repeat(65_536)),
+        '/b': { content_base64: Buffer.alloc(65_536).toString('base64') },
+        '/c': { content_base64: 'AA==' },
+      },
+    },
     ['files must have at most 262144 bytes of content together'],
   ],
   ...[{ env: { KEY: '' } }, { secrets: { KEY: 's' } }, { files: { '/b': { content: '', env: 'KEY' } } }].map(

@@ -129,6 +129,34 @@ describe('the secrets of a run', () => {
     }
   });
 
+  test('that are bytes are given to files in base64 byte by byte, and to no variable', async () => {
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)).toString('base64');
+    await put('keystore', { kind: 'opaque', value_base64: bytes });
+    await put('nul', { kind: 'opaque', value_base64: 'YQBi' });
+    await put('text', { kind: 'opaque', value_base64: Buffer.from('\ufeffü').toString('base64') });
+    const files = {
+      '/k.p12': { secret: 'keystore' },
+      '/nul': { secret: 'nul' },
+      '/text': { secret: 'text' },
+    };
+    const id = await held({ files, secrets: { TEXT: 'text' } });
+    const given = {
+      env: { TEXT: '\ufeffü' },
+      files: { '/text': '\ufeffü' },
+      files_base64: { '/k.p12': bytes, '/nul': 'YQBi' },
+      registry: null,
+    };
+    assert.deepEqual((await read(id)).body, given);
+    assert.equal((await service.send('POST', '/secrets/rotate', {})).status, 200);
+    assert.deepEqual((await read(id)).body, given);
+    for (const secret of ['keystore', 'nul']) {
+      const detail = `Secret '${secret}' as a text not found: it is binary, which only files of a run can have`;
+      const refused = await held({ secrets: { A: secret } });
+      assertError(await read(refused), 404, detail);
+      assert.deepEqual(await readsOf(refused), []);
+    }
+  });
+
   test('need both fencing headers', async () => {
     const id = await held({ secrets: { PASSWORD: 'db' } });
     assertInvalid(await read(id, {}), [missing('X-Worker-Id'), missing('X-Run-Attempt')]);

@@ -80,6 +80,7 @@ describe('secrets', () => {
   }
 
   const bytes = `value must be a string of at most ${LIMIT} bytes`;
+  const tooLong = Buffer.alloc(LIMIT + 1).toString('base64');
   const object = 'value must be an object {server, username, password}, or its JSON text';
   const map =
     'value must be an object of at most 100 variables to strings, or its JSON text; a name has letters, digits, "_", "-" and ".", not starting ' +
@@ -91,7 +92,28 @@ describe('secrets', () => {
     ['a map that is too long', { kind: 'map', value: { A: 'x'.repeat(LIMIT) } }, [bytes]],
     ['no kind', { value: VALUE }, ['kind is required']],
     ['another kind', { kind: VALUE, value: VALUE }, ['kind must be one of opaque, registry, map']],
-    ['no value', { kind: 'opaque' }, ['value is required']],
+    ['no value', { kind: 'opaque' }, ['either value or value_base64 is required']],
+    [
+      'a text and bytes',
+      { kind: 'opaque', value: '', value_base64: '' },
+      ['value and value_base64 must not be given together'],
+    ],
+    ...(['map', 'registry'] as const).map(
+      (kind) =>
+        [
+          `bytes for ${kind}`,
+          { kind, value_base64: 'e30=' },
+          ['value_base64 must be given only for the kind opaque'],
+        ] as const,
+    ),
+    ...[Buffer.from(VALUE).toString('base64url'), `${VALUE}*`, tooLong].map(
+      (base64) =>
+        [
+          `${base64.slice(0, 30)} in base64`,
+          { kind: 'opaque', value_base64: base64 },
+          [`value_base64 must be base64 of at most ${LIMIT} bytes, with padding and without line breaks`],
+        ] as const,
+    ),
     [
       'a number',
       { kind: 'opaque', value: 7 },
@@ -138,6 +160,7 @@ describe('secrets', () => {
   test('may have any text up to 64 KiB, and a login and variables as JSON text', async () => {
     for (const body of [
       { kind: 'opaque', value: 'é'.repeat(LIMIT / 2) },
+      { kind: 'opaque', value_base64: Buffer.alloc(LIMIT, 0xff).toString('base64') },
       { kind: 'opaque', value: 'two\nlines\t"\\' },
       { kind: 'registry', value: JSON.stringify(LOGIN) },
       { kind: 'map', value: JSON.stringify({ A: 'x'.repeat(LIMIT - 8) }) },

@@ -160,10 +160,25 @@ describe('options of runs, secrets and bulk operations on the command line', () 
     assert.equal((await cli.shell('longshore secrets set cli-token < /dev/null')).code, 2);
     await writeFile(join(cli.folder, 'key.der'), Buffer.from([0x30, 0x82, 0xff]));
     for (const source of ['--file key.der', '< key.der']) {
-      const refused = await cli.shell(`longshore secrets set cli-token ${source}`);
+      const stored = await cli.shell(`longshore secrets set cli-token ${source}`);
+      assert.equal(stored.stdout, 'cli-token replaced\n', stored.output);
+    }
+    for (const kind of ['--map', '--server r --username u']) {
+      const refused = await cli.shell(`longshore secrets set cli-token ${kind} < key.der`);
       assert.equal(refused.code, 2, refused.output);
       assert.match(refused.stderr, /not UTF-8 text/);
     }
+  });
+
+  test('sends the bytes of a file that is no text, and shows their number', async () => {
+    await writeFile(join(cli.folder, 'k.p12'), Buffer.from([0x30, 0x82, 0xff, 0]));
+    const create = ['run', 'create', 'keeps', '--selector', 'none', '--file', '/k.p12=@k.p12'];
+    const shown = /^files +'\/k\.p12=\{"content_base64":"binary, 4 bytes"\}'$/m;
+    const [id = ''] = (await ok(...create)).stdout.split('\n');
+    assert.match((await ok('run', 'get', id)).stdout, shown);
+    const { files } = await steps.get(id);
+    assert.deepEqual(files, { '/k.p12': { content_base64: 'MIL/AA==' } });
+    assert.equal((await ok('run', 'cancel', id)).code, 0);
   });
 
   test('says at once that a service has no key for secrets', async () => {

@@ -149,6 +149,7 @@ except ValueError as error: print(error)
 api.set_secret("token", "the value")
 api.set_secret("s3", {"USER": "u", "PASSWORD": "p"})
 api.set_secret("hub", "p", server="ghcr.io", username="ada")
+api.set_secret("keystore", b"\\xff\\0")
 print([(each["name"], each["kind"]) for each in api.secrets()])
 api.delete_secret("s3")
 print([each["name"] for each in api.secrets()])
@@ -157,11 +158,11 @@ except Refused as refused: print(refused.status)`;
     assert.equal(
       await service.printed(program),
       "3 True\n['1', '2', '3'] 3\n1\n404\nname the version, or give all=True\n" +
-        "[('hub', 'registry'), ('s3', 'map'), ('token', 'opaque')]\n['hub', 'token']\n404\n",
+        "[('hub', 'registry'), ('keystore', 'opaque'), ('s3', 'map'), ('token', 'opaque')]\n['hub', 'keystore', 'token']\n404\n",
     );
   });
 
-  test('take files of a run as texts and as local paths, a program as one', async () => {
+  test('take files of a run as texts, as bytes and as local paths, a program as one', async () => {
     const folder = await makeDataDir();
     await writeFile(join(folder, 'a.txt'), 'ä\r\n');
     await writeFile(join(folder, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 });
@@ -171,13 +172,13 @@ from pathlib import Path
 folder = Path(${JSON.stringify(folder)})
 files = {"/a": folder / "a.txt", "/b": folder / "run.sh", "/c": "text", "/d": {"content": "x", "mode": "0400"}}
 print(api.get(api.run_image("never", files=files)).data["files"])
-try: api.run_image("never", files={"/e": folder / "bytes"})
-except ValueError as error: print(str(error)[-60:])`;
+files = {"/e": folder / "bytes", "/f": b"a\\0b", "/g": "ü".encode()}
+print(api.get(api.run_image("never", files=files)).data["files"])`;
     assert.equal(
       await service.printed(program),
       "{'/a': {'content': 'ä\\r\\n'}, '/b': {'content': '#!/bin/sh\\n', 'mode': '0555'}, '/c': {'content': 'text'}, " +
         "'/d': {'content': 'x', 'mode': '0400'}}\n" +
-        'bytes is not UTF-8 text, which the content of a file must be\n',
+        "{'/e': {'content_base64': '/w=='}, '/f': {'content_base64': 'YQBi'}, '/g': {'content': 'ü'}}\n",
     );
   });
 

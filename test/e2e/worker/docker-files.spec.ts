@@ -33,9 +33,10 @@ describe('files of runs on a real engine', skipFor(forTests.skip), () => {
       file('/etc/job/run.sh', { content, mode: 0o555 }),
       file('/empty', { content: '', mode: 0o400 }),
       file(long, { content: 'x'.repeat(65_536), mode: 0o664 }),
+      file('/etc/k.p12', { content: Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)) }),
     ];
     const paths = files.map(({ path }) => `"${path}"`).join(' ');
-    const [first, second, third, ...rest] = await printed(
+    const [first, second, third, _fourth, ...rest] = await printed(
       `stat -c '%a %u %g' ${paths}; stat -c '%a %u' /etc/job; sha256sum ${paths} | cut -c -64; /etc/job/run.sh && echo executed`,
       files,
     );
@@ -117,6 +118,6 @@ function file(path: string, more: Partial<ContainerFile> = {}): ContainerFile {
   return { path, content: 'content', mode: 0o444, isSecret: false, ...more };
 }
 
-function sha256(text: string): string {
+function sha256(text: string | Buffer): string {
   return createHash('sha256').update(text).digest('hex');
 }

@@ -67,6 +67,18 @@ describe('the resources of a container on a real engine', skipFor(forTests.skip)
     }
   });
 
+  it('sets the limits of the program that the run says, soft and hard', async () => {
+    const image = await forTests.engine.buildScript(
+      'ulimits',
+      'ulimit -Sn; ulimit -Hn; ulimit -l; ulimit -c',
+    );
+    const spec = { ...containerSpec(image), ulimits: { nofile: 2048, memlock: 65_536, core: 0 } };
+    const container = await runtimeFor(forTests.engine).start(spec);
+    started.push(container);
+    const { lines } = await readToEnd(container);
+    assert.deepEqual(textsOf(lines, 'stdout'), ['2048', '2048', '64', '0']);
+  });
+
   it('gives /dev/shm the size that the run says, else its memory, else 64 MB', async () => {
     const sizes: (string | undefined)[] = [];
     for (const limits of [{ shmMb: 100, ramMb: 200 }, { ramMb: 200 }, {}]) {

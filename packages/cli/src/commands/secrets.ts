@@ -1,6 +1,6 @@
-import { isUtf8 } from 'node:buffer';
 import { buffer as readAll } from 'node:stream/consumers';
 import type { Schemas } from '@longshore/client';
+import { textOrBytes } from '@longshore/common/binary';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
@@ -59,19 +59,17 @@ function addSet(parent: Command, context: CliContext): void {
     command,
     'secrets set hub-token < token.txt',
     'secrets set tls-key --file key.pem',
+    'secrets set keystore --file key.p12',
     'secrets set registry --server ghcr.io --username ada < password.txt',
     'secrets set s3-credentials --map --file variables.json',
   ).action(async (name: string, flags: SetFlags) => {
-    const { server, username, map = false } = flags;
+    const { server, username, map } = flags;
     if (map && server !== undefined) throw usageError('only one of --map and --server may be given');
     if ((server === undefined) !== (username === undefined)) {
       throw usageError('a login needs both --server and --username');
     }
     const value = await readValue(flags, context);
-    const body: Schemas['SecretInput'] =
-      server === undefined || username === undefined
-        ? { kind: map ? 'map' : 'opaque', value }
-        : { kind: 'registry', value: { server, username, password: value } };
+    const body = toInput(flags, value);
     const session = await openSession(flags, context);
     const params = { path: { name } };
     const { data, response } = await session.answer((init) =>
@@ -116,22 +114,29 @@ function addRotate(parent: Command, context: CliContext): void {
   });
 }
 
-/** The value: never an argument, which process lists show. @throws CliError when it cannot be read, is empty or no text */
-async function readValue({ file }: SetFlags, context: CliContext): Promise<string> {
-  const value = file === undefined ? await readGiven(context) : toText(await readBytes(file));
-  if (value === '') throw usageError('no value was given');
+/** @throws CliError for bytes where only a text can be */
+function toInput({ server, username, map }: SetFlags, value: string | Buffer): Schemas['SecretInput'] {
+  if (server === undefined || username === undefined) {
+    if (typeof value === 'string') return { kind: map ? 'map' : 'opaque', value };
+    if (!map) return { kind: 'opaque', value_base64: value.toString('base64') };
+  } else if (typeof value === 'string')
+    return { kind: 'registry', value: { server, username, password: value } };
+  throw usageError(
+    'the value is not UTF-8 text without NUL, which only a secret without --map and --server may be',
+  );
+}
+
+/** The value: never an argument, which process lists show. @throws CliError when it cannot be read or is empty */
+async function readValue({ file }: SetFlags, context: CliContext): Promise<string | Buffer> {
+  const value = file === undefined ? await readGiven(context) : textOrBytes(await readBytes(file));
+  if (value.length === 0) throw usageError('no value was given');
   return value;
 }
 
-/** @throws CliError for other bytes than text, which would be stored changed */
-function toText(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw usageError('the value is not UTF-8 text: encode it, such as with base64');
-  return bytes.toString();
-}
-
-/** From a terminal without echo; from a pipe without the line feed that commands such as `echo` add. */
-async function readGiven(context: CliContext): Promise<string> {
+/** From a terminal without echo; from a pipe, of a text without the line feed that commands such as `echo` add. */
+async function readGiven(context: CliContext): Promise<string | Buffer> {
   const { stdin } = context;
   if (stdin.isTTY === true) return askSecret('Value: ', context);
-  return toText(await readAll(stdin)).replace(/\r?\n$/, '');
+  const value = textOrBytes(await readAll(stdin));
+  return typeof value === 'string' ? value.replace(/\r?\n$/, '') : value;
 }

@@ -80,19 +80,23 @@ describe('the flags of a new run', () => {
     assert.deepEqual(await optionsOf('i', '--', '--', '-x'), { args: ['--', '-x'] });
   });
 
-  test('read the content of files, which may be executed if the file may, and what else is said of them as JSON', async () => {
+  test('read the content of files, in base64 unless it is text, which may be executed if the file may, and what else is said of them as JSON', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-files-'));
     try {
-      const [script, text, binary] = [join(folder, 'run=1.sh'), join(folder, 'a'), join(folder, 'b')];
+      const [script, text] = [join(folder, 'run=1.sh'), join(folder, 'a')];
+      const [binary, nul] = [join(folder, 'b'), join(folder, 'c')];
       await writeFile(script, '#!/bin/sh\n', { mode: 0o755 });
       await writeFile(text, 'ü\n');
       await writeFile(binary, Buffer.from([0xff]));
+      await writeFile(nul, 'a\0b');
       const key = { secret: 'gcp-key', env: 'KEY_FILE' };
       const flags = [
         `/etc/run.sh=@${script}`,
         `/etc/a=@${text}`,
         `/etc/b=@${text},mode=0555`,
         `/etc/c=@${script},mode=400`,
+        `/k.p12=@${binary},mode=0400`,
+        `/nul=@${nul}`,
         `/run/key=${JSON.stringify(key)}`,
       ];
       const { files } = await optionsOf('i', ...flags.flatMap((flag) => ['--file', flag]));
@@ -101,20 +105,22 @@ describe('the flags of a new run', () => {
         '/etc/a': { content: 'ü\n' },
         '/etc/b': { content: 'ü\n', mode: '0555' },
         '/etc/c': { content: '#!/bin/sh\n', mode: '400' },
+        '/k.p12': { content_base64: '/w==', mode: '0400' },
+        '/nul': { content_base64: 'YQBi' },
         '/run/key': key,
       });
-      for (const wrong of [
-        '/a',
-        '/a=text',
-        '/a=[1]',
-        `/a=@${folder}/none`,
-        `/a=@${text},mode=999`,
-        `/a=@${binary}`,
-      ])
+      for (const wrong of ['/a', '/a=text', '/a=[1]', `/a=@${folder}/none`, `/a=@${text},mode=999`])
         await assert.rejects(optionsOf('i', '--file', wrong), isUsage, wrong);
     } finally {
       await rm(folder, { recursive: true });
     }
+  });
+
+  test('read limits of the program as Docker spells them, but for a soft one of its own', async () => {
+    const flags = ['--ulimit', 'nofile=65536', '--ulimit', 'memlock=-1'];
+    assert.deepEqual(await optionsOf('i', ...flags), { ulimits: { nofile: 65_536, memlock: -1 } });
+    for (const wrong of ['nofile', 'nofile=1:2', 'nofile=x', 'nofile=', 'memlock=unlimited'])
+      await assert.rejects(optionsOf('i', '--ulimit', wrong), isUsage, wrong);
   });
 
   test('read mounts as fields with commas between them', async () => {

@@ -1,7 +1,7 @@
-import { isUtf8 } from 'node:buffer';
 import { stat } from 'node:fs/promises';
 import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
+import { textOrBytes } from '@longshore/common/binary';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
@@ -47,11 +47,15 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   ],
   files: [
     '--file <path=value>',
-    'a file of the container: @FILE or @FILE,mode=0555 has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
+    'a file of the container: @FILE or @FILE,mode=0555 has its bytes, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
   ],
   mounts: [
     '--mount <fields>',
     'a folder of the container, such as volume=results,path=/out,sub_path=a/b or volume=data,path=/data,ro or scratch_mb=500,path=/tmp/big',
+  ],
+  ulimits: [
+    '--ulimit <name=n>',
+    'a limit of the program, soft and hard: nofile=65536, or memlock, stack or core in bytes, -1 for none',
   ],
   image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
 };
@@ -65,6 +69,7 @@ const VALUES = {
   'record-list': '<fields>',
   text: '<text>',
   integer: '<n>',
+  integers: '<name=n>',
 } as const;
 
 function toFlag({ name, kind, about }: RunOption): Option {
@@ -207,6 +212,8 @@ async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<objec
       return { [option.name]: words.map(readMount) };
     case 'object-map':
       return { [option.name]: Object.fromEntries(await Promise.all(words.map(readRunFile))) };
+    case 'integers':
+      return { [option.name]: Object.fromEntries(words.map(readInteger)) };
     case 'list':
     case 'text':
     case 'integer':
@@ -219,11 +226,18 @@ async function readRunFile(text: string): Promise<readonly [string, object]> {
   const [path, value] = splitAssignment(text);
   if (!value.startsWith('@')) return [path, parseObject(value, path)];
   const [, local = '', given] = /^@(.*?)(?:,mode=(0?[0-7]{3}))?$/s.exec(value) ?? [];
-  const bytes = await readBytes(local);
-  if (!isUtf8(bytes)) throw usageError(`${local} is not UTF-8 text, which the content of a file must be`);
+  const content = textOrBytes(await readBytes(local));
   const isExecutable = ((await stat(local)).mode & 0o100) !== 0;
   const mode = given ?? (isExecutable ? '0555' : undefined);
-  return [path, { content: bytes.toString(), ...(mode !== undefined && { mode }) }];
+  const bytes = typeof content === 'string' ? { content } : { content_base64: content.toString('base64') };
+  return [path, { ...bytes, ...(mode !== undefined && { mode }) }];
+}
+
+/** Reads `nofile=65536`. @throws CliError for anything else, such as soft and hard limits that Docker takes as `1:2` */
+function readInteger(text: string): readonly [string, number] {
+  const [name, value] = splitAssignment(text);
+  if (/^-?[0-9]{1,15}$/.test(value)) return [name, Number(value)];
+  throw usageError(`expected ${name}=N with one integer, which is the soft and the hard limit; -1: no limit`);
 }
 
 function parseObject(text: string, path: string): object {

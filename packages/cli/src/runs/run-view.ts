@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
-import { describeGrowth, describeNeeds } from '@longshore/client/needs';
+import { describeGrowth, describeNeeds, shortFile } from '@longshore/client/needs';
 import { shellWords } from '@longshore/common/shell-words';
 import { oneLine } from '@longshore/common/shown-text';
 import { STATE_COLOURS } from '../terminal/style.js';
@@ -119,7 +119,7 @@ function inMb(mb: number): string {
 }
 
 function wordOf(item: string | object): string {
-  return typeof item === 'string' ? item : JSON.stringify(item);
+  return typeof item === 'string' ? item : JSON.stringify(shortFile(item));
 }
 
 /** An event of a timeline on one line. */

@@ -41,6 +41,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
   'stop_grace:900': { stop_grace_s: 900 },
+  'ulimit:nofile:1024': { ulimits: { nofile: 1024 } },
   'volume:kit-none': { mounts: [{ volume: 'kit-none', path: '/kit', read_only: true }] },
   'network:kit-none': { network: 'kit-none' },
   cpu_millis: { constraints: { cpu_millis: 500 } },

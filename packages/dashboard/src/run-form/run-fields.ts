@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
+import { shortFile } from '@longshore/client/needs';
 import type { FieldKind, FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */
@@ -117,6 +118,10 @@ const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'h
     label: 'Mounts',
     hint: 'Folders as a JSON list: [{"volume": "results", "path": "/out", "sub_path": "${run.id}"}, {"scratch_mb": 1000, "path": "/scratch"}]',
   },
+  ulimits: {
+    label: 'Limits of the program',
+    hint: 'A JSON object: {"nofile": 65536, "memlock": -1}; also "stack" and "core" in bytes',
+  },
   command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
   args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
 };
@@ -129,6 +134,7 @@ const FIELD_KINDS = {
   'record-list': 'objects',
   text: 'text',
   integer: 'integer',
+  integers: 'object',
 } as const;
 
 /** The fields of the options that only the worker reads. */
@@ -191,8 +197,10 @@ export function optionsOf(shown: Options): Options {
   return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
 }
 
-/** Those of them that are set; undefined when none is. */
-export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+/** Those of them that are set, as people read them; undefined when none is. */
+export function containerOf(given: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+  const files = Object.entries<object>(Object(given.files)).map(([path, file]) => [path, shortFile(file)]);
+  const shown = { ...given, files: Object.fromEntries(files) };
   const set = RUN_OPTIONS.flatMap(({ name, default: unset }) => {
     const value = shown[name];
     const isEmpty = value === null || (typeof value === 'object' && Object.keys(Object(value)).length === 0);

@@ -144,7 +144,8 @@ describe('the Kubernetes engine', () => {
       'env.0': encoded('välue'),
       'file.0': encoded('no secret'),
       'file.1': encoded('key'),
-      'names.json': encoded('{"env.0":"TOKEN","env.1":"GONE","file.1":"/run/key"}'),
+      'file.2': '/w==',
+      'names.json': encoded('{"env.0":"TOKEN","env.1":"GONE","file.1":"/run/key","file.2":"/k.p12"}'),
     };
     scripted.on(
       `GET ${path}`,
@@ -152,7 +153,11 @@ describe('the Kubernetes engine', () => {
       { body: { items: [] } },
       status(500, '', 'x'),
     );
-    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue', '/run/key': 'key' });
+    assert.deepEqual(await engine.readSecrets(job), {
+      TOKEN: 'välue',
+      '/run/key': 'key',
+      '/k.p12': Buffer.from([0xff]),
+    });
     const call = scripted.calls.findLast(({ route }) => route === `GET ${path}`);
     assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
     assert.equal(await engine.readSecrets(job), null);

@@ -187,7 +187,7 @@ export class KubernetesEngine implements Engine {
     return readOutputs(parts, podName, signal);
   }
 
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
     const { api, paths } = this.parts();
     try {
       return await readSecretValues(api, paths, key);

@@ -48,7 +48,7 @@ export class EngineRequests {
   }
 
   /** As `Engine.readSecrets`. @throws Stopped */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
     const read = () => this.stopSignal.abortable(this.parts.engine.readSecrets(key));
     return this.untilAnswered('read the secrets of the job', read);
   }

@@ -105,7 +105,7 @@ export interface Engine {
    * engine no longer has them.
    * @throws EngineFault when the engine does not answer
    */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null>;
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null>;
   /**
    * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
    * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.

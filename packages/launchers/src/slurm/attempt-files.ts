@@ -22,7 +22,7 @@ export interface AttemptFiles {
   /** Values of secrets among them. */
   readonly env: Readonly<Record<string, string>>;
   /** Values of secrets by variable and by path of a file, which stay in the folder. */
-  readonly secrets: Readonly<Record<string, string>>;
+  readonly secrets: Readonly<Record<string, string | Buffer>>;
   readonly command: readonly string[] | null;
   readonly args: readonly string[] | null;
   readonly mounts: readonly AttemptMount[];
@@ -45,14 +45,18 @@ export const SECRETS = 'secrets';
 /** Makes the folder of an attempt. What it has is for its owner alone. */
 export async function writeAttempt(folder: string, files: AttemptFiles): Promise<void> {
   const { mounts, runFiles } = files;
-  const write = (name: string, text: string): Promise<void> =>
-    writeFile(join(folder, name), text, { mode: 0o600 });
+  const write = (name: string, content: string | Buffer): Promise<void> =>
+    writeFile(join(folder, name), content, { mode: 0o600 });
   await mkdir(join(folder, CONTAINER_FOLDER, HOME_FOLDER), { recursive: true, mode: 0o700 });
   await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
   await write(LOG_FILE, '');
   await write('image', files.image);
   await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
-  await write(SECRETS, JSON.stringify(files.secrets));
+  const secrets = Object.entries(files.secrets).map(([name, value]) => [
+    name,
+    Buffer.from(value).toString('base64'),
+  ]);
+  await write(SECRETS, JSON.stringify(Object.fromEntries(secrets)));
   if (files.command !== null) await write('command', nulEnded(files.command));
   if (files.args !== null) await write('args', nulEnded(files.args));
   for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
@@ -150,7 +154,7 @@ function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record
 }
 
 /** The values of secrets in files, by path. */
-function secretFiles({ files }: JobSpec): Record<string, string> {
+function secretFiles({ files }: JobSpec): Record<string, string | Buffer> {
   return Object.fromEntries(
     files.filter(({ isSecret }) => isSecret).map(({ path, content }) => [path, content]),
   );

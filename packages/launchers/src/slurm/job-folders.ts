@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, readdir, readlink, rename, rm, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
+import { textOrBytes } from '@longshore/common/binary';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobKey } from '../launcher/engine.js';
@@ -145,13 +146,14 @@ export class JobFolders {
   }
 
   /** The values of secrets of an attempt by variable; null when there is no folder, or the file is damaged. */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
     return this.within(key, async (folder) => {
       const value = parseJson(await readTextIn(folder, SECRETS, MAX_SECRETS_BYTES));
       if (!isJsonObject(value)) return null;
-      const pairs = Object.entries(value);
       return Object.fromEntries(
-        pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
+        Object.entries(value).flatMap(([name, base64]) =>
+          typeof base64 === 'string' ? [[name, textOrBytes(Buffer.from(base64, 'base64'))]] : [],
+        ),
       );
     });
   }

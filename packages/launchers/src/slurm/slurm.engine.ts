@@ -206,7 +206,7 @@ export class SlurmEngine implements Engine {
     }
   }
 
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
     return inFolder(() => this.folders.readSecrets(key));
   }
 

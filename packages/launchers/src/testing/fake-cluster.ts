@@ -28,7 +28,7 @@ export interface FakeJob {
   /** Whether its node gives neither log nor outputs. */
   isSilent: boolean;
   /** Values of secrets that the cluster has kept; null: it has lost them. */
-  keptSecrets: Readonly<Record<string, string>> | null;
+  keptSecrets: Readonly<Record<string, string | Buffer>> | null;
 }
 
 /** The state of a cluster, which survives its launchers. Tests control its jobs and inject faults. */
@@ -178,7 +178,7 @@ export class FakeEngine implements Engine {
     return job.outputs === undefined ? null : Buffer.from(jsonText(job.outputs));
   }
 
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
     this.check();
     return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? null;
   }

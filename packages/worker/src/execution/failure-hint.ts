@@ -1,6 +1,6 @@
 import { fileHint, type ShownFile } from '../runtime/file-hint.js';
 import type { RunContainer } from '../service-api/service-api.js';
-import { DEFAULT_MODE } from './run-spec.js';
+import { contentOf, DEFAULT_MODE } from './run-spec.js';
 
 /** The exit codes of a program that cannot be executed, or is not found. */
 const NOT_EXECUTED: ReadonlySet<number> = new Set([126, 127]);
@@ -24,9 +24,9 @@ export function failureHint(
 }
 
 function shownFiles(files: RunContainer['files']): readonly ShownFile[] {
-  return Object.entries(files).map(([path, { content = '', mode = DEFAULT_MODE }]) => ({
+  return Object.entries(files).map(([path, file]) => ({
     path,
-    content,
-    mode: Number.parseInt(mode, 8),
+    content: contentOf(file) ?? '',
+    mode: Number.parseInt(file.mode ?? DEFAULT_MODE, 8),
   }));
 }

@@ -31,12 +31,22 @@ export function runSpec(
   };
 }
 
+/** What a file of a run has; undefined: the value of a secret. */
+export function contentOf({
+  content,
+  content_base64: base64,
+}: RunContainer['files'][string]): string | Buffer | undefined {
+  return base64 === undefined ? content : Buffer.from(base64, 'base64');
+}
+
 function containerFiles({ files }: RunContainer, { files: values }: RunSecrets): readonly ContainerFile[] {
-  return Object.entries(files).map(([path, { content, mode = DEFAULT_MODE }]) => {
-    const isSecret = content === undefined;
-    const text = isSecret ? values[path] : content;
-    if (text === undefined) throw new RunFault(`The service gave no value for the file '${path}' of the run`);
-    return { path, content: text, mode: Number.parseInt(mode, 8), isSecret };
+  return Object.entries(files).map(([path, file]) => {
+    const given = contentOf(file);
+    const content = given ?? values[path];
+    if (content === undefined)
+      throw new RunFault(`The service gave no value for the file '${path}' of the run`);
+    const { mode = DEFAULT_MODE } = file;
+    return { path, content, mode: Number.parseInt(mode, 8), isSecret: given === undefined };
   });
 }
 

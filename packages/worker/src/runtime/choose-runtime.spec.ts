@@ -32,6 +32,12 @@ describe('choice of the runtime', () => {
     return capabilities.filter((name) => name.startsWith('stop_grace:'));
   }
 
+  /** The limits of programs that a worker with these settings allows. */
+  async function ulimits(env: NodeJS.ProcessEnv): Promise<string[]> {
+    const { capabilities } = await choose(env);
+    return capabilities.filter((name) => name.startsWith('ulimit:'));
+  }
+
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
     const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
     const settings = loadWorkerSettings([], variables);
@@ -180,6 +186,33 @@ describe('choice of the runtime', () => {
       graces({ ...here(), SERVICE_WORKER_MAX_GRACE_S: '60' }),
       /must be one of 300, 900, 1800, 3600/,
     );
+  });
+
+  it('announces the limits of programs that the operator allows, and refuses settings of another form', async () => {
+    assert.deepEqual(await ulimits(here()), []);
+    assert.deepEqual(await ulimits({ ...here(), SERVICE_WORKER_ULIMITS: 'nofile=2048' }), [
+      'ulimit:nofile:1024',
+      'ulimit:nofile:2048',
+    ]);
+    assert.ok(
+      (await ulimits({ ...here(), SERVICE_WORKER_ULIMITS: 'nofile=1024,memlock=-1' })).includes(
+        'ulimit:memlock:unlimited',
+      ),
+    );
+    for (const wrong of [
+      'nofile=-1',
+      'nofile=1000',
+      'nofile=512',
+      'memlock=0',
+      'cpu=1024',
+      'nofile',
+      'core=-1,core=-1',
+    ])
+      await assert.rejects(
+        ulimits({ ...here(), SERVICE_WORKER_ULIMITS: wrong }),
+        /SERVICE_WORKER_ULIMITS/,
+        wrong,
+      );
   });
 
   it('does not wait for an engine that accepts and does not answer', async () => {

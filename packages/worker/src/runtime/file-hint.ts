@@ -11,7 +11,7 @@ export function fileHint(files: readonly ShownFile[], words: readonly string[]):
     if (!words.some((word) => mentions(word, path))) continue;
     if ((mode & 0o111) === 0)
       return `The file '${path}' of the run has the mode ${octal(mode)}, without a bit to execute it: give it the mode 0555`;
-    if (/^#![^\n]*\r(?:\n|$)/.test(content))
+    if (/^#![^\n]*\r(?:\n|$)/.test(content.toString()))
       return `The file '${path}' of the run has CR LF at the end of its first line, so that the name of its program ends with a CR: save it with LF alone`;
   }
   return null;

@@ -32,7 +32,8 @@ export type ContainerLimits = Pick<
 export interface ContainerFile {
   /** Absolute. Folders that are missing are created. */
   readonly path: string;
-  readonly content: string;
+  /** Bytes where it is no text. */
+  readonly content: string | Buffer;
   /** Permissions. */
   readonly mode: number;
   /** Whether the content is the value of a secret: never log it. */

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { endOfString } from '@longshore/common/json/exact-parser';
@@ -41,7 +42,8 @@ export interface MaskedJson {
 /**
  * Replaces the values of secrets in texts by `***`: each value and each of its lines, without surrounding white space, as they are
  * and as they are written with escapes. Where one value contains another, or they overlap, all of their characters are replaced.
- * Values in any other form, such as base64, are not found. The cost is linear in the text.
+ * Of bytes that are no text, their base64 is found, and their text if it only holds NUL. Values in any other form, such as the
+ * base64 of a text, are not found. The cost is linear in the text.
  */
 export class SecretMask {
   /** Null: nothing is replaced. */
@@ -62,8 +64,8 @@ export class SecretMask {
   }
 
   /** @param values by their names */
-  static of(values: Readonly<Record<string, string>>): SecretMask {
-    return new SecretMask(Object.values(values), Object.keys(values));
+  static of(values: Readonly<Record<string, string | Buffer>>): SecretMask {
+    return new SecretMask(Object.values(values).map(printedForm), Object.keys(values));
   }
 
   /** How many steps all searches took: a measure of their cost that does not depend on the machine. */
@@ -235,4 +237,12 @@ function isReadable(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** The lines in which a program may print a value: of bytes, base64 on one line and on lines of 76 characters. */
+function printedForm(value: string | Buffer): string {
+  if (typeof value === 'string') return value;
+  const base64 = value.toString('base64');
+  const lines = base64.match(/.{1,76}/g) ?? [];
+  return [base64, ...lines, isUtf8(value) ? value.toString() : ''].join('\n');
 }

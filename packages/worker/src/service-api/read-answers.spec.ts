@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { PLAIN } from '../testing/fake-service.js';
 import { SHOWN_RUN } from '../testing/service-calls.js';
-import { readRun } from './read-answers.js';
+import { readRun, readSecrets } from './read-answers.js';
 import { NO_CONSTRAINTS } from './constraints.js';
 
 test('a run is read with all that its execution needs, as a claim gives it', () => {
@@ -85,4 +85,14 @@ test('a run whose container options or selector are of another shape is not read
   ]) {
     assert.equal(readRun({ ...SHOWN_RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
   }
+});
+
+test('secrets of files are read as texts, and from base64 as bytes; in another form nothing is read', () => {
+  const answer = { env: {}, files: { '/a': 'a' }, registry: null };
+  assert.deepEqual(readSecrets({ ...answer, files_base64: { '/b': '/w==' } }), {
+    ...answer,
+    files: { '/a': 'a', '/b': Buffer.from([0xff]) },
+  });
+  for (const wrong of [[], ['/w=='], { '/b': 7 }, { '/b': '/w' }, { '/a': 'a', '/b': '/w==' }])
+    assert.equal(readSecrets({ ...answer, files_base64: wrong }), null, JSON.stringify(wrong));
 });

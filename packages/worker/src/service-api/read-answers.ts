@@ -1,4 +1,5 @@
 import { RUN_OPTIONS } from '@longshore/client/constants';
+import { fromBase64 } from '@longshore/common/binary';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import { readConstraints } from './constraints.js';
@@ -79,8 +80,10 @@ export function readKey(answer: unknown): KeyView | null {
 /** Null: not of the documented shape. */
 export function readSecrets(answer: unknown): RunSecrets | null {
   if (!isJsonObject(answer) || answer['env'] === undefined) return null;
-  const [env, files] = [readTexts(answer['env']), readTexts(answer['files'])];
-  if (env === null || files === null) return null;
+  const [env, texts] = [readTexts(answer['env']), readTexts(answer['files'])];
+  const binary = readBytes(answer['files_base64']);
+  if (env === null || texts === null || binary === null) return null;
+  const files = { ...texts, ...binary };
   const { registry } = answer;
   if (registry === undefined || registry === null) return { env, files, registry: null };
   if (!isJsonObject(registry)) return null;
@@ -97,6 +100,7 @@ const READ_OPTION = {
   'object-map': readObjectMap,
   'record-list': readRecords,
   text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
+  integers: readIntegers,
   integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
 } as const;
 
@@ -117,6 +121,21 @@ function readTexts(value: unknown = {}): Record<string, string> | null {
     typeof text === 'string' ? [[name, text] as const] : [],
   );
   return entries.length === Object.keys(value).length ? Object.fromEntries(entries) : null;
+}
+
+/** Bytes by name; absent: empty; null: it is something else. */
+function readBytes(value: unknown): Record<string, Buffer> | null {
+  const texts = Object.entries(readTexts(value) ?? { '': '-' });
+  const decoded = texts.flatMap(([name, text]) => {
+    const bytes = fromBase64(text);
+    return bytes === undefined ? [] : [[name, bytes] as const];
+  });
+  return decoded.length === texts.length ? Object.fromEntries(decoded) : null;
+}
+
+/** Integers by name; absent: empty; undefined: it is something else. */
+function readIntegers(value: unknown = {}): JsonObject | undefined {
+  return isJsonObject(value) && Object.values(value).every(Number.isInteger) ? value : undefined;
 }
 
 /** A list of texts; null: there is none; undefined: it is something else. */

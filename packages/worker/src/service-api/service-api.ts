@@ -109,8 +109,8 @@ export interface RegistryLogin {
 export interface RunSecrets {
   /** By environment variable. */
   readonly env: Readonly<Record<string, string>>;
-  /** Of files, by path. */
-  readonly files: Readonly<Record<string, string>>;
+  /** Of files, by path; bytes that are no text as they are. */
+  readonly files: Readonly<Record<string, string | Buffer>>;
   /** Null: the run has no pull secret. */
   readonly registry: RegistryLogin | null;
 }

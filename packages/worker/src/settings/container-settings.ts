@@ -1,6 +1,22 @@
-import { GRACE_LIMITS } from '@longshore/common/capabilities';
-import { matching } from '@longshore/common/settings/settings-reader';
+import { GRACE_LIMITS, ulimitName, ULIMITS, type Ulimits } from '@longshore/common/capabilities';
+import { matching, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { listOf, oneOf, optional, text } from './setting-table.js';
+
+const parseUlimits = listOf(Object.keys(ULIMITS).length, (entry) => {
+  const [, word = '', digits = ''] = /^([a-z]+)=(-1|[1-9][0-9]{0,15})$/.exec(entry) ?? [];
+  const [name, value] = [ulimitName(word), Number(digits)];
+  if (name === undefined) return undefined;
+  const { least, most, unlimited } = ULIMITS[name];
+  const isPower = value >= least && value <= most && Number.isInteger(Math.log2(value));
+  return isPower || (unlimited && value === -1) ? ([name, value] as const) : undefined;
+});
+
+/** Undefined: not allowed; a name may be there once. */
+function readUlimits(value: SettingValue): Ulimits | undefined {
+  const entries = parseUlimits(value) ?? [];
+  const names = new Set(entries.map(([name]) => name));
+  return names.size > 0 && names.size === entries.length ? Object.fromEntries(entries) : undefined;
+}
 
 /** What an operator may give containers: Docker's default. */
 const CONTAINER_CAPABILITIES = [
@@ -47,6 +63,16 @@ export const CONTAINER_SETTINGS = {
     ),
     kind: 'integer',
   } as const,
+  ulimits: text<Ulimits>(
+    'SERVICE_WORKER_ULIMITS',
+    {
+      allowed:
+        'a comma-separated list of nofile=, memlock=, stack= and core=, each with a power of two (nofile: from 1024 to 2^30; others, in bytes: from 65536 to 2^40) or, but for nofile, -1',
+      check: readUlimits,
+      unset: {},
+    },
+    'Most that runs may set as `ulimits` with the runtime docker, such as nofile=65536,memlock=-1; -1: no limit. When unset, this worker takes no such runs.',
+  ),
   capabilities: text<readonly (typeof CONTAINER_CAPABILITIES)[number][]>(
     'SERVICE_WORKER_CAPABILITIES',
     {

@@ -7,6 +7,7 @@ const VALUES = {
   list: ['a'],
   text: 'a',
   integer: 1,
+  integers: { nofile: 1024 },
   'object-list': [],
   'object-map': {},
   'record-list': [{ scratch_mb: 1, path: '/a' }],

@@ -18,10 +18,11 @@ const VALUES = {
   map: { MODE: 'fast' },
   list: ['sh'],
   'object-list': [{ secret: 'map', prefix: 'P_' }],
-  'object-map': { '/etc/a': { content: 'a', mode: '0400' } },
+  'object-map': { '/etc/a': { content: 'a', mode: '0400' }, '/k.p12': { content_base64: '/w==' } },
   'record-list': [{ volume: 'v', path: '/v' }],
   text: 'registry',
   integer: 3,
+  integers: { nofile: 1024 },
 };
 const OPTIONS: Pick<Schemas['OpRun'], RunOption['name']> = Object(
   Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, VALUES[kind]])),

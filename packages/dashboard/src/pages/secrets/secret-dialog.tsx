@@ -9,7 +9,7 @@ import { showToast } from '../../components/feedback/toasts.js';
 import { placeErrors } from '../../run-form/form-values.js';
 import styles from './secrets-page.module.css';
 
-const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value'];
+const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value', 'value_base64'];
 const FIELDS = PATHS.map((path) => ({ path }));
 
 interface Props {
@@ -29,7 +29,15 @@ export function SecretDialog({ onClose, replaced }: Props) {
   const file = useRef<HTMLInputElement>(null);
   const storing = useStore(name.trim(), onClose, async () => {
     const chosen = file.current?.files?.[0];
-    const value = chosen === undefined ? (typed.current?.value ?? '') : toText(await chosen.arrayBuffer());
+    const bytes =
+      chosen === undefined
+        ? new TextEncoder().encode(typed.current?.value)
+        : new Uint8Array(await chosen.arrayBuffer());
+    const value = toText(bytes);
+    if (value === undefined) {
+      if (kind === 'opaque') return { kind, value_base64: toBase64(bytes) };
+      throw new Error('The file is not UTF-8 text without NUL, which only an opaque secret need not be.');
+    }
     return kind === 'registry' ? { kind, value: { ...login, password: value } } : { kind, value };
   });
   const { error } = storing;
@@ -96,13 +104,13 @@ export function SecretDialog({ onClose, replaced }: Props) {
         <Field
           label={label}
           hint="It cannot be read again, neither here nor in the API."
-          error={problem ?? errors['value.password'] ?? errors['value']}
+          error={problem ?? errors['value.password'] ?? errors['value'] ?? errors['value_base64']}
         >
           {(control) => (
             <PasswordInput {...control} ref={typed} data-autofocus={replaced !== undefined || undefined} />
           )}
         </Field>
-        <Field label="Or the content of a file" hint="For values of several lines, such as keys.">
+        <Field label="Or the content of a file" hint="For values of several lines or of bytes, such as keys.">
           {(control) => <input {...control} ref={file} type="file" className={styles.file} />}
         </Field>
         <p className={styles.error} role="alert">
@@ -121,13 +129,18 @@ export function SecretDialog({ onClose, replaced }: Props) {
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** @throws Error for other bytes than text, which would be stored changed */
-function toText(bytes: ArrayBuffer): string {
+/** Undefined: other bytes than the text of a request, which has no NUL. */
+function toText(bytes: Uint8Array): string | undefined {
   try {
-    return UTF_8.decode(bytes);
+    const text = UTF_8.decode(bytes);
+    return text.includes('\0') ? undefined : text;
   } catch {
-    throw new Error('The file is not UTF-8 text: encode it, such as with base64.');
+    return undefined;
   }
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }
 
 /** Sends the secret. @param read the kind and the value, read when they are sent and kept nowhere */
@@ -152,7 +165,7 @@ export type Secret = Schemas['Secret'];
 type SecretKind = Secret['kind'];
 
 const KINDS = [
-  ['opaque', 'Opaque: any text, for an environment variable'],
+  ['opaque', 'Opaque: any text, for an environment variable, or any file'],
   ['map', 'Map: a JSON object of environment variables'],
   ['registry', 'Registry: a login for the pull of an image'],
 ] as const satisfies readonly (readonly [SecretKind, string])[];

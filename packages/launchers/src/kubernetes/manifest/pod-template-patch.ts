@@ -36,6 +36,7 @@ const SAMPLE_VALUES = {
   'record-list': [],
   text: 'sample',
   integer: 1,
+  integers: { nofile: 1024 },
 } as const;
 
 /** A run that uses everything that the launcher can put into a template. */

@@ -1,3 +1,4 @@
+import { textOrBytes } from '@longshore/common/binary';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JobKey, JobSpec } from '../../launcher/engine.js';
 import { engineLogin } from '@longshore/worker/runtime/docker/images/registry-login';
@@ -47,20 +48,20 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
       spec.files.flatMap(({ path, isSecret }, index) => (isSecret ? [[fileKeyOf(index), path]] : [])),
     ),
   };
-  const texts = {
+  const contents = {
     [INPUT_KEY]: jsonText(spec.inputs),
     [OUTPUT_KEY]: templateText(spec.outputTemplate),
     ...Object.fromEntries(values.map(([, text], index) => [secretKeyOf(index), text])),
     ...Object.fromEntries(spec.files.map(({ content }, index) => [fileKeyOf(index), content])),
     ...(Object.keys(names).length > 0 && { [NAMES_KEY]: JSON.stringify(names) }),
   };
-  const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  const bytes = Object.values(contents).reduce((sum, content) => sum + Buffer.byteLength(content), 0);
   if (bytes > MAX_SECRET_BYTES) {
     throw new RunFault(
       `Inputs, outputs template, secrets and files have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
     );
   }
-  const files = secretOf({ name: jobName(spec), labels }, 'Opaque', texts);
+  const files = secretOf({ name: jobName(spec), labels }, 'Opaque', contents);
   const login = loginText(spec);
   if (login === null) return [files];
   const type = 'kubernetes.io/dockerconfigjson';
@@ -72,23 +73,25 @@ export async function readSecretValues(
   api: KubernetesApi,
   paths: Paths,
   key: JobKey,
-): Promise<Readonly<Record<string, string>> | null> {
+): Promise<Readonly<Record<string, string | Buffer>> | null> {
   // A launcher may list Secrets, and not get them.
   const fieldSelector = `metadata.name=${jobName(key)}`;
   const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
   const [secret] = items;
   if (secret === undefined) return null;
   const { data = {} } = secret;
-  const names: Readonly<Record<string, string>> = JSON.parse(decoded(data[NAMES_KEY] ?? '') || '{}');
+  const names: Readonly<Record<string, string>> = JSON.parse(
+    decoded(data[NAMES_KEY] ?? '').toString() || '{}',
+  );
   const values = Object.entries(names).flatMap(([item, name]) => {
     const encoded = data[item];
-    return encoded === undefined ? [] : [[name, decoded(encoded)] as const];
+    return encoded === undefined ? [] : [[name, textOrBytes(decoded(encoded))] as const];
   });
   return Object.fromEntries(values);
 }
 
-function decoded(encoded: string): string {
-  return Buffer.from(encoded, 'base64').toString();
+function decoded(encoded: string): Buffer {
+  return Buffer.from(encoded, 'base64');
 }
 
 /** The patch that lets the cluster delete a Secret with its Job. */
@@ -99,9 +102,12 @@ export function ownedBy({ metadata: { name = '', uid = '' } = {} }: Job): Pick<S
 function secretOf(
   metadata: Secret['metadata'],
   type: string,
-  texts: Readonly<Record<string, string>>,
+  contents: Readonly<Record<string, string | Buffer>>,
 ): Secret {
-  const encoded = Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString('base64')]);
+  const encoded = Object.entries(contents).map(([key, content]) => [
+    key,
+    Buffer.from(content).toString('base64'),
+  ]);
   return {
     apiVersion: 'v1',
     kind: 'Secret',

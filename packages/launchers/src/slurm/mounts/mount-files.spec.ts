@@ -43,8 +43,9 @@ describe.skipIf(!canMount())('the files of a run in its job, with bash and the k
       file('/empty', { content: '', mode: 0o400 }),
       file('/long', { content: 'x'.repeat(65_536), mode: 0o664 }),
       file('/none', { mode: 0 }),
+      file('/bytes', { content: Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)) }),
     ];
-    const program = `stat -c %a 1 2 3 4; stat -f -c %T 1; sha256sum 1 2 3 4 | cut -c -64; cat 0/set
+    const program = `stat -c %a 1 2 3 4; stat -f -c %T 1; sha256sum 1 2 3 4 5 | cut -c -64; cat 0/set
       echo x >3 || echo unchanged; chmod 777 1 || echo unchanged; [ -e "$LONGSHORE_JOB/files" ] || echo gone`;
     assert.deepEqual(await node.printed([node.mount('in')], program, { files }), [
       '555',

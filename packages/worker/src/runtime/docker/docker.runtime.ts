@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
-import { graceCapabilities } from '@longshore/common/capabilities';
+import { graceCapabilities, ulimitCapabilities, type Ulimits } from '@longshore/common/capabilities';
 import { checkUser, containerOptions, gpuRequest, NON_ROOT } from './container/container-options.js';
 import {
   connectEngine,
@@ -56,6 +56,8 @@ export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, Volu
   readonly capabilities?: readonly string[];
   /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
   readonly maxGraceSeconds?: number;
+  /** SERVICE_WORKER_ULIMITS; absent: none. */
+  readonly ulimits?: Ulimits;
   /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
   readonly ociRuntime?: string | null;
 }
@@ -90,6 +92,7 @@ export class DockerRuntime implements Runtime {
       ...networks.map((name) => `network:${name}` as const),
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
       ...graceCapabilities(options.maxGraceSeconds ?? 0),
+      ...ulimitCapabilities(options.ulimits ?? {}),
     ];
     this.volumes = new VolumeMounts(options, this.timing);
     this.networks = new RunNetworks(options, this.timing.callMs);

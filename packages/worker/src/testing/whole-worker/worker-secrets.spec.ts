@@ -66,6 +66,41 @@ test('gives the container the files of the run, their paths in variables, and ma
   });
 });
 
+test('gives the container bytes as they are, and masks the base64 of those of secrets on one line and on several', async () => {
+  const harness = makeHarness();
+  const keystore = Buffer.from(Array.from({ length: 200 }, (_, index) => 255 - index));
+  const withNul = Buffer.from('key\0hidden-text');
+  harness.service.secrets = { env: {}, files: { '/k.p12': keystore, '/nul': withNul }, registry: null };
+  const files = {
+    '/bytes': { content_base64: '/wD+' },
+    '/k.p12': { secret: 'keystore' },
+    '/nul': { secret: 'nul' },
+  };
+  const run = harness.service.add('run-1', { container: { ...PLAIN, files } });
+  await harness.start();
+  const container = await harness.container();
+  assert.deepEqual(
+    container.spec.files.map(({ content, isSecret }) => [content, isSecret]),
+    [
+      [Buffer.from([0xff, 0, 0xfe]), false],
+      [keystore, true],
+      [withNul, true],
+    ],
+  );
+  const base64 = keystore.toString('base64');
+  const wrapped = base64.match(/.{1,76}/g) ?? [];
+  container.print(`<${base64}>`, ...wrapped, `<${withNul.toString('base64')}>`, '/wD+ is no secret');
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+  assert.deepEqual(harness.service.logs.texts('run-1').slice(0, 7), [
+    '<***>',
+    ...wrapped.map(() => '***'),
+    '<***>',
+    '/wD+ is no secret',
+  ]);
+});
+
 test('fails a run whose file gets no value, before its container is created', async () => {
   const harness = makeHarness();
   const container = { ...PLAIN, files: { '/key': { secret: 'key' } } };

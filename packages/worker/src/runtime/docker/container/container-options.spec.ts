@@ -143,6 +143,19 @@ test('requests each of the GPUs of the run, or any when it needs GPU memory and 
   assert.deepEqual(requestsOf, [[{ ...gpu, DeviceIDs: ['0', '5'] }], [{ ...gpu, Count: 1 }], undefined]);
 });
 
+test('sets the limits of the program that the run says, soft and hard, and no others', () => {
+  const { HostConfig } = optionsOf({
+    ...containerSpec('tool'),
+    ulimits: { nofile: 65_536, memlock: -1, core: 0 },
+  });
+  assert.deepEqual(HostConfig?.Ulimits, [
+    { Name: 'nofile', Soft: 65_536, Hard: 65_536 },
+    { Name: 'memlock', Soft: -1, Hard: -1 },
+    { Name: 'core', Soft: 0, Hard: 0 },
+  ]);
+  assert.equal(optionsOf(containerSpec('tool')).HostConfig?.Ulimits, undefined);
+});
+
 test('carries out every option of a run', () => {
   const needed = RUN_OPTIONS.flatMap(({ capabilities }) =>
     capabilities.map((one) => (typeof one === 'string' ? one : one.name)),
@@ -150,7 +163,7 @@ test('carries out every option of a run', () => {
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
   assert.deepEqual(
     new Set([...needed, ...ofConstraints]),
-    new Set([...CONTAINER_CAPABILITIES, 'network:', 'stop_grace:', 'volume:']),
+    new Set([...CONTAINER_CAPABILITIES, 'network:', 'stop_grace:', 'ulimit:', 'volume:']),
   );
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {

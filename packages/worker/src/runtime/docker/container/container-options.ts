@@ -116,6 +116,7 @@ export function containerOptions(
       ...memoryLimit(spec.limits),
       ...cpuShare(spec.limits, engine.cores),
       ...gpuRequest(spec.limits, engine),
+      ...ulimitsOf(spec),
     },
   };
 }
@@ -200,6 +201,11 @@ export function gpuRequest(
   const gpu = { Driver: '', Capabilities: [['gpu']] };
   if (gpuIds.length > 0) return { DeviceRequests: [{ ...gpu, DeviceIDs: gpuIds.map(String) }] };
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
+}
+
+function ulimitsOf({ ulimits }: ContainerSpec): Dockerode.HostConfig {
+  const Ulimits = Object.entries(ulimits).map(([Name, value]) => ({ Name, Soft: value, Hard: value }));
+  return Ulimits.length === 0 ? {} : { Ulimits };
 }
 
 function runtimeOf(ociRuntime: string | null = null): Dockerode.HostConfig {
