@@ -99,7 +99,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     await steps.heartbeat('second');
     await steps.claimUntil(run, 'second');
     const other = await putChunk(send, { run, worker: 'second' }, 0, { firstLine: 0, texts: ['b'] });
-    assertError(other, 409, `Attempt 1 of OpRun '${run}' was not assigned to this worker`);
+    assertError(other, 409, `Attempt 1 of run '${run}' was not assigned to this worker`);
     assert.equal(
       (await putChunk(send, { run, worker: 'first' }, 1, { firstLine: 1, texts: ['c'] })).status,
       200,
