@@ -72,7 +72,7 @@ export const HOSTILE_REQUESTS: readonly HostileRequest[] = [
     'a dangling escape': get('/items/%'),
     'an unknown path': get('/nope'),
     'the root': get('/'),
-    'a trailing slash': get('/list/'),
+    'two trailing slashes': get('/list//'),
     'another case': get('/List'),
     'a doubled slash': get('//list'),
     dots: get('/items/../list'),
