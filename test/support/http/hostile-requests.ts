@@ -76,12 +76,14 @@ export const HOSTILE_REQUESTS: readonly HostileRequest[] = [
     'another case': get('/List'),
     'a doubled slash': get('//list'),
     dots: get('/items/../list'),
-    OPTIONS: requestText('OPTIONS', '/list'),
     'OPTIONS *': requestText('OPTIONS', '*'),
+    CONNECT: requestText('CONNECT', 'test:80'),
+  }),
+  ...refused(404, /^Not found: this path has only GET, not [A-Z]+$/, {
+    OPTIONS: requestText('OPTIONS', '/list'),
     TRACE: requestText('TRACE', '/list'),
     'a wrong method': requestText('PUT', '/list'),
     'an odd method': requestText('PROPFIND', '/list'),
-    CONNECT: requestText('CONNECT', 'test:80'),
   }),
   ...refused(400, 'Host header is missing', { 'no Host': 'GET /list HTTP/1.1\r\n\r\n' }),
   ...refused(431, 'Request headers are too large', {
