@@ -2,6 +2,7 @@ import { Module, type OnModuleInit } from '@nestjs/common';
 import { GroupCommitter } from '../runs/journal/commit-group.js';
 import { RunTimeoutsJob } from '../runs/run-timeouts.job.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { RunsService } from '../runs/runs.service.js';
 import { WorkersModule } from '../workers/workers.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
@@ -41,11 +42,13 @@ export class ClaimsModule implements OnModuleInit {
     private readonly committer: GroupCommitter,
     private readonly allocator: ClaimAllocator,
     private readonly timeouts: RunTimeoutsJob,
+    private readonly runs: RunsService,
     private readonly explanations: ExplainService,
   ) {}
 
   onModuleInit(): void {
     this.committer.serveClaimsBy(this.allocator);
+    this.runs.countAbleWorkersBy((run) => this.explanations.countAble(run));
     this.timeouts.explainBy(this.explanations);
   }
 }

@@ -43,7 +43,10 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: `Worker '${EXAMPLE_WORKER_ID}' not found` },
     409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
   },
-  secrets: { 404: { detail: "Secret 'database-password' not found" } },
+  secrets: {
+    404: { detail: "Secret 'database-password' not found" },
+    503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
+  },
   'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
 };
 
@@ -60,7 +63,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   sendHeartbeat: { 400: invalid('worker_id is required', 'resources is required', 'tags is required') },
   putLogChunk: {
     400: invalid('first_line is required', 'lines is required'),
-    409: { detail: `Attempt 1 of OpRun '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
+    409: { detail: `Attempt 1 of run '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
   },
   getRunSecrets: { 409: NOT_ASSIGNED },
   createRuns: { 400: invalid('runs is required') },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
-import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -18,23 +18,36 @@ describe('section 7: errors', () => {
       assertError(await service.send('GET', `/runs/${NOBODY}`), 404, `OpRun '${NOBODY}' not found`);
     });
 
-    for (const [title, query, detail] of [
+    const lists: readonly (readonly [title: string, query: string, detail: string, errors?: string[]])[] = [
       [
         'state and status that differ',
         'state=PENDING&status=FAILED',
         'state and status must match when both are provided',
       ],
-      ['an unknown state', 'state=Pending', `Invalid state 'Pending'`],
-      ['an unconvertible timestamp', 'created[gte]=soon', 'Invalid created timestamp'],
+      [
+        'an unknown state',
+        'state=Queued',
+        "Invalid state 'Queued'",
+        ['a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED'],
+      ],
+      [
+        'an unconvertible timestamp',
+        'created[gte]=soon',
+        'Invalid created timestamp',
+        [
+          'created[gte] must be UNIX seconds (1793491200), an ISO 8601 date and time with a zone (2026-11-01T00:00:00Z), or a date (2026-11-01, in UTC)',
+        ],
+      ],
       ['an unknown cursor', `starting_after=${NOBODY}`, 'The cursor is not the id of a run'],
       [
         'both cursors',
         `starting_after=${NOBODY}&ending_before=${NOBODY}`,
         'Only one of starting_after and ending_before may be given',
       ],
-    ] as const) {
+    ];
+    for (const [title, query, detail, errors] of lists) {
       test(`a list with ${title}`, async () => {
-        assertError(await service.send('GET', `/runs?${query}`), 400, detail);
+        assertError(await service.send('GET', `/runs?${query}`), 400, detail, errors);
       });
     }
 
@@ -58,6 +71,7 @@ describe('section 7: errors', () => {
         await service.send('PATCH', `/runs/${id}`, { body: { state: 'X' } }),
         400,
         `Invalid state 'X'`,
+        ['a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED'],
       );
       assert.equal((await service.send('PATCH', `/runs/${id}`, { body: { priority: 'x' } })).status, 400);
     });
@@ -90,22 +104,30 @@ describe('section 7: errors', () => {
       ]);
     });
 
-    for (const path of ['/', '/nowhere', '/Runs', '/runs/', `/runs/${NOBODY}/nothing`]) {
+    for (const path of ['/nowhere', '/nowhere/', '/Runs', '/runs//', `/runs/${NOBODY}/nothing`]) {
       test(`the unknown route ${path}`, async () => {
         assertError(await service.send('GET', path), 404, 'Not found');
       });
     }
 
-    for (const [method, path] of [
-      ['DELETE', '/runs'],
-      ['PUT', `/runs/${NOBODY}`],
-      ['PATCH', '/definitions'],
-      ['GET', '/workers/heartbeat'],
+    for (const [method, path, others] of [
+      ['DELETE', '/runs', 'GET, POST'],
+      ['PUT', `/runs/${NOBODY}`, 'GET, PATCH'],
+      ['PUT', `/runs/${NOBODY}/`, 'GET, PATCH'],
+      ['PATCH', '/definitions', 'GET, POST'],
+      ['POST', '/health', 'GET'],
     ] as const) {
-      test(`${method} ${path}, which is a path but not with this method, is 404 and not 405`, async () => {
-        assertError(await service.send(method, path), 404, 'Not found');
+      test(`${method} ${path}, which is a path but not with this method, is 404 and names the methods`, async () => {
+        const answer = await service.send(method, path);
+        assertError(answer, 404, `Not found: this path has only ${others}, not ${method}`);
       });
     }
+
+    test('a slash at the end of a path counts as none', async () => {
+      const { id } = bodyOf(await service.send('POST', '/runs/', { body: { image: 'i' } }), 'OpRun', 201);
+      assert.equal(bodyOf(await service.send('GET', `/runs/${id}/?include_events=false`), 'OpRun').id, id);
+      assert.equal((await service.send('GET', '/runs/?limit=1')).body.data.length, 1);
+    });
 
     for (const type of [
       'text/plain',

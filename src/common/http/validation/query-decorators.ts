@@ -2,7 +2,9 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
+import { UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import {
+  Check,
   IsJsonInteger,
   IsText,
   IsTextList,
@@ -72,6 +74,22 @@ export function QueryString({ oneOf, required = false, ...shape }: QueryText = {
       type: 'string',
       ...schemaText({ min: 1, ...shape }),
       ...(oneOf === undefined ? {} : { enum: [...oneOf] }),
+    }),
+  );
+}
+
+/** An optional query parameter that is a time in a form of `readFilterTime`, which reads its text. */
+export function QueryTime(): PropertyDecorator {
+  return applyDecorators(
+    IsOptional(),
+    Check('isText', (value) => typeof value === 'string', 'must be a string'),
+    ApiProperty({
+      required: false,
+      oneOf: [
+        { type: 'integer', ...UNIX_SECONDS },
+        { type: 'string', format: 'date-time' },
+        { type: 'string', format: 'date' },
+      ],
     }),
   );
 }
