@@ -12,6 +12,15 @@ export class RunNotFound extends DomainError {
   }
 }
 
+/** SERVICE_SECRETS_KEY is unset. */
+export class SecretsNotConfigured extends DomainError {
+  readonly kind = 'switched-off';
+
+  constructor() {
+    super('Secrets are not configured', { errors: ['the operator must set SERVICE_SECRETS_KEY'] });
+  }
+}
+
 const KIND_OF_REJECTION = {
   locked: 'locked',
   'other-worker': 'conflict',

@@ -1,8 +1,9 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { Settings } from '../config/settings.js';
 import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
 import {
   readStartTime,
@@ -25,7 +26,7 @@ import type { CommandOptions, Effect } from './journal/command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './reading/run-filter.js';
 import { RunReader } from './reading/run.reader.js';
-import { RunRejected } from './run.errors.js';
+import { RunRejected, SecretsNotConfigured } from './run.errors.js';
 import { MissingScope } from '../auth/auth.errors.js';
 import { eventType } from './machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -59,16 +60,23 @@ export class RunsService {
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
     private readonly slots: ConcurrencySlots,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys'>,
   ) {}
 
-  /** Creates a run; a repeated request returns its run as it is now. */
+  /** Creates a run; a repeated request returns its run as it is now. @throws SecretsNotConfigured */
   async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
-    return answerOf(await this.journal.create(newRun(request, trace), options), this.reader);
+    return answerOf(await this.journal.create(this.newRun(request, trace), options), this.reader);
   }
 
-  /** The run that a request would create now. Nothing is stored. */
+  /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
+  newRun(request: RunRequest, trace: TraceContext | null): NewRun {
+    if (this.settings.secretsKeys.length === 0 && usesSecrets(request)) throw new SecretsNotConfigured();
+    return newRun(request, trace);
+  }
+
+  /** The run that a request would create now. Nothing is stored. @throws SecretsNotConfigured */
   async preview(request: RunRequest, trace: TraceContext | null): Promise<RunPreviewDto> {
-    const run = createRun(newRun(request, trace), new Date());
+    const run = createRun(this.newRun(request, trace), new Date());
     return { ...toOpRunDto(run, []), able_workers: await this.countAbleWorkers(run) };
   }
 
@@ -205,6 +213,11 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly name?: string | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
+}
+
+function usesSecrets({ secrets, secrets_from: maps, image_pull_secret: login, files }: RunRequest): boolean {
+  const isOfSecret = Object.values(files ?? {}).some((file) => file?.secret !== undefined);
+  return Object.keys(secrets ?? {}).length > 0 || (maps ?? []).length > 0 || Boolean(login) || isOfSecret;
 }
 
 /** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */

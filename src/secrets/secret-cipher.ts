@@ -2,7 +2,8 @@ import { createCipheriv, createDecipheriv, hash, randomBytes, type KeyObject } f
 import { Inject, Injectable } from '@nestjs/common';
 import { Settings } from '../config/settings.js';
 import type { SecretEntity } from '../database/entities/security.entity.js';
-import { SecretsNotConfigured, SecretUndecryptable } from './secrets.errors.js';
+import { SecretsNotConfigured } from '../runs/run.errors.js';
+import { SecretUndecryptable } from './secrets.errors.js';
 
 /** Names a secret; it is authenticated with the value, so that a value moved to another row does not decrypt. */
 export type SecretIdentity = Pick<SecretEntity, 'name' | 'kind'>;

@@ -1,15 +1,6 @@
 import { DomainError } from '../common/errors/domain-error.js';
 import type { SecretKind } from '../database/entities/security.entity.js';
 
-/** SERVICE_SECRETS_KEY is unset. */
-export class SecretsNotConfigured extends DomainError {
-  readonly kind = 'switched-off';
-
-  constructor() {
-    super('Secrets are not configured', { errors: ['the operator must set SERVICE_SECRETS_KEY'] });
-  }
-}
-
 /** No secret has this name. */
 export class SecretNotFound extends DomainError {
   readonly kind = 'not-found';

@@ -1,13 +1,11 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
-import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
 import { AllowScopes } from '../../auth/access.js';
 import { CapacityQueryDto, CapacityReportDto, DEFAULT_SHAPES } from './capacity.dto.js';
 import { CapacityService } from './capacity.service.js';
 
 @ApiTags('operations')
 @Controller('capacity')
-@TakesDatabaseTurn()
 export class CapacityController {
   constructor(private readonly capacity: CapacityService) {}
 

@@ -11,7 +11,6 @@ import {
   eventCommand,
   answerOf,
   assertMayReport,
-  newRun,
   RunsService,
 } from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
@@ -55,7 +54,7 @@ export class BulkRunsService {
     { keys, minimal, trace, caller }: BulkCreation,
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
-      const fresh = newRun(readItem(CreateRunDto, item), trace);
+      const fresh = this.runs.newRun(readItem(CreateRunDto, item), trace);
       const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = await answerOf(effect, this.reader);

@@ -9,7 +9,6 @@ import {
   documentedRoutes,
   type TestScope,
 } from '../../support/app/route-access.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -54,7 +53,7 @@ function refusalOfBound(route: string): { status: number; detail: string } | und
 }
 
 describe('every route of the OpenAPI document, crossed with every kind of key', () => {
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
   let routes: string[];
   const cases: KeyCase[] = [];
   const issued: string[] = [];

@@ -54,6 +54,7 @@ describe('section 4: endpoints of runs', () => {
         await service.send('PATCH', `/runs/${id}`, { body: { state: 'DONE' } }),
         400,
         `Invalid state 'DONE'`,
+        ['a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED'],
       );
     });
 

@@ -5,7 +5,6 @@ import { JournalDataSource } from '../../../src/database/failover/reserved-conne
 import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { issueKey } from '../../support/app/api-keys.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { KEYS, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
 import { ApiDescription, readApiDocument, type Operation } from '../../support/fuzz/api-document.js';
@@ -45,7 +44,7 @@ interface Request {
 
 describe('the example of an error response is what the service answers', () => {
   const api = new ApiDescription(readApiDocument());
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
   const steps = new RunSteps(service.send);
 
   /** Responses whose example is another one, all of them in one failure. */
@@ -174,7 +173,6 @@ describe('the example of an error response is what the service answers', () => {
     const off = await startTestApp({
       env: {
         SERVICE_FEED_ENABLED: 'false',
-        SERVICE_SECRETS_KEY: newSecretsKey(),
       },
     });
     try {

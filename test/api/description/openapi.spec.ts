@@ -7,7 +7,6 @@ import {
   type Operation,
 } from '../../support/fuzz/api-document.js';
 import { issueKey } from '../../support/app/api-keys.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -47,7 +46,7 @@ const TEXTS = [
 ];
 
 describe('the API description', () => {
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
   let document: ApiDocument;
   let api: ApiDescription;
 

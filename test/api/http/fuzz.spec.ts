@@ -11,7 +11,6 @@ import {
 import { Draw } from '../../support/fuzz/draw.js';
 import { KnownThings } from '../../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../../support/fuzz/request-draw.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import type { TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -53,7 +52,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
 const TELLTALE = /\.[jt]s:\d|node_modules|select |insert into|violates|relation "|SQLSTATE|\n\s+at /i;
 
 describe('requests drawn from the API description', () => {
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
   let api: ApiDescription;
 
   beforeAll(() => {

@@ -3,7 +3,6 @@ import { describe, test } from 'vitest';
 import { ApiDescription, readApiDocument } from '../../support/fuzz/api-document.js';
 import { fourByteText, longestValue } from '../../support/runs/longest-values.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The longest values that the API allows. */
@@ -38,7 +37,7 @@ const VALID: Readonly<Record<string, object>> = {
 };
 
 describe('texts of the greatest length, in characters of four bytes', () => {
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
   const steps = new RunSteps(service.send);
 
   test('an image and a topic are stored together, found by both, and disturb no other run of their group', async () => {

@@ -161,7 +161,9 @@ describe('GET /runs by worker_id and ended', () => {
   });
 
   test('a time or a worker that cannot be is refused', async () => {
-    assertError(await service.send('GET', '/runs?ended[gte]=soon'), 400, 'Invalid ended timestamp');
+    assertError(await service.send('GET', '/runs?ended[gte]=soon'), 400, 'Invalid ended timestamp', [
+      'ended[gte] must be UNIX seconds (1793491200), an ISO 8601 date and time with a zone (2026-11-01T00:00:00Z), or a date (2026-11-01, in UTC)',
+    ]);
     assert.equal((await service.send('GET', '/runs?worker_id=')).status, 400);
     assert.equal((await service.send('GET', '/runs?ended[eq]=1')).status, 400);
   });

@@ -301,7 +301,11 @@ describe('the secrets of a run', () => {
     const id = await held({ secrets: { PASSWORD: 'db' } });
     const without = await held({});
     for (const [env, detail, errors] of [
-      [{}, 'Secrets are not configured', ['the operator must set SERVICE_SECRETS_KEY']],
+      [
+        { SERVICE_SECRETS_KEY: '' },
+        'Secrets are not configured',
+        ['the operator must set SERVICE_SECRETS_KEY'],
+      ],
       [
         { SERVICE_SECRETS_KEY: newSecretsKey() },
         "Secret 'db' cannot be decrypted: its key is not in SERVICE_SECRETS_KEY",

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { variables } from '../../support/runs/run-options.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
 import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -15,7 +14,7 @@ const statusesOf = (answers: readonly TestAnswer[]): string[] =>
   answers.map(({ status }) => String(status)).toSorted();
 
 describe('secrets', () => {
-  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const service = useTestApp();
 
   const put = (name: string, body: unknown): Promise<TestAnswer> =>
     service.send('PUT', `/secrets/${name}`, { body });
@@ -216,7 +215,8 @@ describe('secrets', () => {
 });
 
 describe('without SERVICE_SECRETS_KEY', () => {
-  const service = useTestApp();
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: '' } });
+  const problem = ['the operator must set SERVICE_SECRETS_KEY'];
 
   for (const [method, path, body] of [
     ['PUT', '/secrets/a', { kind: 'opaque', value: VALUE }],
@@ -226,8 +226,45 @@ describe('without SERVICE_SECRETS_KEY', () => {
   ] as const) {
     test(`${method} ${path} is 503, and is not to be retried`, async () => {
       const answer = await service.send(method, path, { body });
-      assertError(answer, 503, 'Secrets are not configured', ['the operator must set SERVICE_SECRETS_KEY']);
+      assertError(answer, 503, 'Secrets are not configured', problem);
       assert.equal(answer.headers.get('retry-after'), null);
     });
   }
+
+  for (const used of [
+    { secrets: { TOKEN: 'a' } },
+    { secrets_from: [{ secret: 'a' }] },
+    { image_pull_secret: 'a' },
+    { files: { '/a': { secret: 'a' } } },
+  ])
+    test(`a run with ${JSON.stringify(used)} is 503, however it is created, and nothing is stored`, async () => {
+      const run = { image: 'i', ...used };
+      for (const path of ['/runs', '/runs?dry_run=true'])
+        assertError(
+          await service.send('POST', path, { body: run }),
+          503,
+          'Secrets are not configured',
+          problem,
+        );
+      const batch = await service.send('POST', '/runs/batch', { body: { runs: [run, { image: 'plain' }] } });
+      assert.deepEqual(
+        batch.body.results.map(({ status }: { status: number }) => status),
+        [503, 201],
+      );
+      const definition = { id: 'd', version: 'v1', image: 'i', ...used };
+      assert.equal((await service.send('POST', '/definitions', { body: definition })).status < 300, true);
+      assertError(
+        await service.send('POST', '/definitions/d/runs', { body: {} }),
+        503,
+        'Secrets are not configured',
+        problem,
+      );
+      const { body } = await service.send('GET', '/runs?image=i');
+      assert.deepEqual(body.data, []);
+    });
+
+  test('a run whose blocks of secrets are empty is created', async () => {
+    const body = { image: 'i', secrets: {}, secrets_from: [], files: {}, image_pull_secret: null };
+    assert.equal((await service.send('POST', '/runs', { body })).status, 201);
+  });
 });

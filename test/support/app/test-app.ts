@@ -8,6 +8,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { createLog, type LogTarget } from '../../../src/common/logging/logger.js';
 import { SettingsModule } from '../../../src/config/settings.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
+import { newSecretsKey } from './secrets.js';
 import { openTestDatabase, type TestDatabase } from '../test-database.js';
 
 /** Keys that every test application knows, one per scope. */
@@ -83,6 +84,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     SERVICE_WORKER_TIMEOUT: '600',
     // Tests of refused keys send many wrong ones.
     SERVICE_AUTH_FAILURE_LIMIT: '0',
+    SERVICE_SECRETS_KEY: newSecretsKey(),
     ...options.env,
   });
   const logged: Record<string, unknown>[] = [];
