@@ -6,13 +6,7 @@ import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import {
-  checkedEvent,
-  eventCommand,
-  answerOf,
-  assertMayReport,
-  RunsService,
-} from '../runs.service.js';
+import { checkedEvent, eventCommand, answerOf, assertMayReport, RunsService } from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
 import type { Effect } from '../journal/command.js';
