@@ -3,6 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
+import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
 import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
 import type {
   ChoiceContext,
@@ -12,6 +13,7 @@ import type {
   SchedulingStrategy,
 } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
+import { WorkerKinds } from '../reasons/worker-kinds.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { type FailedAttempt, type Outgrown, summarise } from './explain-summary.js';
 import {
@@ -89,11 +91,13 @@ export class ExplainService {
         run.state === 'PENDING'
           ? await this.#judge(manager, status, active, { requirements, concurrency })
           : null;
+      const reason = judged && reasonOf(status, new WorkerKinds(active), requirements, judged);
       const explanation = {
         run_id: run.id,
         state: run.state,
         attempt: run.attempt,
         strategy: this.strategy.name,
+        reason,
         deadline: toDeadlineDto(status),
         queue: toQueueDto(status),
         requirements: judged && {
@@ -215,6 +219,18 @@ export class ExplainService {
       ],
     };
   }
+}
+
+/** Why the pending run waits. @param judged the active workers */
+function reasonOf(
+  { run, place }: RunStatus,
+  kinds: WorkerKinds,
+  requirements: Requirements,
+  judged: readonly ExplainedWorkerDto[],
+): PendingReason {
+  const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
+  if (place?.isAdmitted === false) return 'concurrency';
+  return ownReason(run) ?? kinds.reasonFor(requirements, ({ id }) => able.has(id));
 }
 
 /** The most able workers first, then by id. */
