@@ -98,6 +98,7 @@ const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
 const { SPECIAL_EVENT_TYPES: eventTypes } = await load('src/runs/machine/event-types.js');
 const { RETRY_ON_CAUSES: retryOnCauses } = await load('src/runs/machine/retry-on.js');
+const { PENDING_REASONS: pendingReasons } = await load('src/runs/pending-reason.js');
 const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
 const document = await openapi();
 const described = JSON.parse(document);
@@ -108,6 +109,7 @@ const names = {
   terminalStates: runStates.filter((state) => terminalStates.includes(state)),
   scopes: Scope.enum,
   causes: FailureCause.enum,
+  pendingReasons,
   retryOnCauses,
   eventTypes,
   options: describeOptions(described, options),

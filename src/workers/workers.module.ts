@@ -6,8 +6,6 @@ import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { HeldHeartbeats, LostRuns } from './heartbeats/held-heartbeats.js';
-import { OverviewController } from './overview/overview.controller.js';
-import { OverviewService } from './overview/overview.service.js';
 import { POOL_PROVIDERS } from './pool/pool.providers.js';
 import { WorkerPool } from './pool/worker-pool.js';
 import { GracePeriod, OutageDetector } from './reaper/grace-period.js';
@@ -19,13 +17,12 @@ import { WorkersService } from './workers.service.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
-  controllers: [WorkersController, ReportsController, OverviewController],
+  controllers: [WorkersController, ReportsController],
   providers: [
     ...POOL_PROVIDERS,
     WorkersService,
     LostRuns,
     HeldHeartbeats,
-    OverviewService,
     Clock,
     {
       provide: GracePeriod,

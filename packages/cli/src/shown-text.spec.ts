@@ -17,6 +17,7 @@ const explained = {
   ended: null,
   attempt: 1,
   strategy: evil,
+  reason: 'queue',
   summary: evil,
   queue: {
     position: 1,
@@ -205,6 +206,7 @@ describe('the explanation of a failed run', () => {
       state: 'FAILED',
       summary,
       strategy: 'direct',
+      reason: null,
       queue: null,
       holder: null,
     } as const;

@@ -15,6 +15,21 @@ export type Scope = (typeof SCOPES)[number];
 export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
+/** Why a run is PENDING, and what that means. */
+export const PENDING_REASONS = {
+  start_at: 'its start_at lies in the future',
+  back_off: 'the pause after a failed or lost attempt is not over',
+  dependency: 'another run on which it depends has not ended',
+  paused: 'an admin has paused such runs',
+  concurrency: 'other runs of its concurrency key go first, as many as the key permits',
+  no_worker: 'no worker is active, or all that could execute it are draining or say that they do not claim',
+  capability: 'no active worker has the capabilities that its options and constraints need',
+  selector: 'no active worker with these capabilities has the tags of its selector and gpu_selector',
+  resources: 'no active worker with its tags and capabilities is large enough, even when idle',
+  queue: 'a worker could execute it: it waits for its turn, or for free resources',
+} as const;
+export type PendingReason = keyof typeof PENDING_REASONS;
+
 /** The causes that a retry policy may name. */
 export const RETRY_ON_CAUSES: readonly FailureCause[] = ['exit', 'oom', 'timeout', 'image', 'error'];
 

@@ -2,6 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { EngineUseDto } from '../../workers/dto/resources.dto.js';
+import { PendingByReasonDto } from '../reasons/pending-by-reason.dto.js';
 import type { DemandSum, RunNumbers } from './demand.reader.js';
 
 /** Default number of listed shapes and requirements of runs, and of sizes of workers. */
@@ -115,6 +116,8 @@ export class DemandDto {
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
   /** How many of the ready runs wait for other runs of their concurrency key. @example 0 */
   @ApiProperty({ type: 'integer' }) held_back: number;
+  /** The pending runs by the reason for which they wait. Those of the rarest of more than 1,000 kinds count as `queue`. */
+  @ApiProperty({ type: PendingByReasonDto }) reasons: PendingByReasonDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */

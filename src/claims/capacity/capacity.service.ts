@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { SchedulingStrategy, HeldRun, Shape } from '../../runs/scheduling-strategy.js';
-import { PacedReading } from '../../workers/overview/paced-reading.js';
 import {
   summariseEngines,
   takesRuns,
@@ -35,7 +34,10 @@ import { requirementsOfList } from '../../runs/requirements.js';
 import { offerOf, serves } from '../../runs/queue/lane.js';
 import { unmetWords } from '../explain/explain-summary.js';
 import { freeResources } from '../../workers/free-resources.js';
-import { summariseWorkers, toCores, type Usage } from '../../workers/overview/overview.service.js';
+import { summariseWorkers, toCores, type Usage } from '../../workers/worker-totals.js';
+import { noneByReason, type ReasonCounts } from '../../runs/pending-reason.js';
+import { PacedReading } from '../reasons/paced-reading.js';
+import { countReasons } from './count-reasons.js';
 
 @Injectable()
 export class CapacityService {
@@ -57,9 +59,16 @@ export class CapacityService {
     return {
       at: demand.at.toISOString(),
       strategy: this.strategy.name,
-      demand: this.#toDemandDto(snapshot, workers.filter(takesRuns), limit),
+      demand: this.#toDemandDto(snapshot, workers, limit),
       supply: summariseSupply(workers, held, reserved, limit),
     };
+  }
+
+  /** @param pending runs that are pending; nothing is read if there are none */
+  async countByReason(pending: number): Promise<ReasonCounts> {
+    if (pending === 0) return noneByReason();
+    const { workers, snapshot } = await this.#reading.latest();
+    return countReasons(snapshot.demand, workers, this.strategy);
   }
 
   async #read(): Promise<{ readonly workers: readonly PooledWorker[]; readonly snapshot: DemandSnapshot }> {
@@ -67,12 +76,12 @@ export class CapacityService {
     return { workers, snapshot: await this.reader.read(MAX_LISTED) };
   }
 
-  /** @param open workers that accept runs */
   #toDemandDto(
     { demand, oldestPendingAt, held, reserved }: DemandSnapshot,
-    open: readonly PooledWorker[],
+    workers: readonly PooledWorker[],
     limit: number,
   ): DemandDto {
+    const open = workers.filter(takesRuns);
     const { ready, waiting, inExecution, heldBack } = demand.all;
     const all = numbersOf(demand.all);
     const shapes = demand.shapes.slice(0, limit);
@@ -86,6 +95,7 @@ export class CapacityService {
       waiting: toSumDto(waiting),
       in_execution: toSumDto(inExecution),
       held_back: heldBack,
+      reasons: countReasons(demand, workers, this.strategy),
       oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
       shapes: shapes.map((shape) => toShapeDto(shape, placement)),
       other: subtract(all, shapes),

@@ -12,6 +12,9 @@ import { cpuMillisColumn, gpusColumn } from '../../runs/storage/run-columns.js';
 /** Pending runs that a reading counts at most. */
 export const MAX_COUNTED = 100_000;
 
+/** Kinds of ready runs, by requirements and shape, that a reading has at most. */
+const MAX_KINDS = 1_000;
+
 /** What a number of runs ask for together. */
 export interface DemandSum extends Shape {
   readonly runs: number;
@@ -41,11 +44,23 @@ export interface RequirementDemand extends StageDemand {
   readonly required: readonly string[];
 }
 
+/** Ready runs that require the same of a worker and have the same shape. */
+export interface KindDemand extends Shape {
+  /** As `requirementList`. */
+  readonly required: readonly string[];
+  /** Those that do not wait for runs of their concurrency key. */
+  readonly admitted: number;
+}
+
 /** What the runs that have not ended ask for. */
 export interface Demand {
   /** The database's time. */
   readonly at: Date;
   readonly all: StageDemand;
+  /** How many of the waiting runs wait for their `start_at`. */
+  readonly startAt: number;
+  /** The largest kinds of ready runs. */
+  readonly kinds: readonly KindDemand[];
   /** True: there may be more pending runs than were counted. */
   readonly isAtLeast: boolean;
   /** Those with the most pending runs first, then those with the most in execution. */
@@ -138,7 +153,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
     executor,
     `with waiting as materialized (
        select id, requirement_id, ${cpuMillisColumn('r')} as cpu_millis, ram_mb, vram_mb,
-              ${gpusColumn('r')} as gpus
+              ${gpusColumn('r')} as gpus, not_before = start_at as is_start
          from runs r
         where not_before is not null
         order by not_before
@@ -203,11 +218,17 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
         order by ${LARGEST_FIRST}, cpu_millis, ram_mb, vram_mb, gpus
         limit $2::integer
      ),
-     -- A lane requires more than tags and capabilities. Runs that are not in the queue may have none.
+     kinds as (
+       select coalesce(${requiredOfLane('g.lane::uuid')}, '{}') as required,
+              g.cpu_millis as "cpuMillis", g.ram_mb as "ramMb", g.vram_mb as "vramMb", g.gpus, g.ready - g.held_back as admitted
+         from groups g
+        where g.ready > g.held_back
+        order by g.ready - g.held_back desc, g.requirement_id, g.cpu_millis, g.ram_mb, g.vram_mb, g.gpus
+        limit ${MAX_KINDS}
+     ),
+     -- Runs that are not in the queue may have no lane.
      requirements as (
-       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability|gpus?):')
-                 from lanes x
-                where x.id = l.lane) as required,
+       select ${requiredOfLane('l.lane')} as required,
               (select json_build_object(
                         'selector', r.selector, 'options', r.options, 'cpu', r.cpu, 'vramMb', r.vram_mb,
                         'extraConstraints', r.extra_constraints
@@ -248,6 +269,8 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
               or (select count(*) from restricted) >= $1::integer / 2
               or exists (select from restricted group by lane, share having count(*) >= share)
               or coalesce((select sum(ready + waiting) from groups) >= $1::integer, false) as "isAtLeast",
+            (select count(*) from waiting where is_start)::integer as "startAt",
+            coalesce((select json_agg(k) from kinds k), '[]') as kinds,
             coalesce((select json_agg(s) from shapes s), '[]') as shapes,
             (select row_to_json(u) from unrestricted u) as unrestricted,
             coalesce((select json_agg(r) from requirements r), '[]') as requirements`,
@@ -259,6 +282,13 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
     ...stages,
   }));
   return { ...found, requirements };
+}
+
+/** The `requirementList` of the runs of a lane, which requires more; null: there is none. */
+function requiredOfLane(lane: string): string {
+  return `(select array(select e from unnest(x.required) e where e ~ '^(tag|capability|gpus?):')
+                 from lanes x
+                where x.id = ${lane})`;
 }
 
 /** The first rows of the lane `l`, as many as its share. */

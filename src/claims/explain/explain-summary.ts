@@ -100,10 +100,11 @@ export function whyNotStarted(explanation: Explanation, background: Background):
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy, concurrency }: Explanation,
+  { workers: all, strategy, concurrency, reason }: Explanation,
   { active: offers, required, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
+  if (concurrency && reason === 'concurrency') return keyIsFull(concurrency);
   if (active === 0) return 'no worker is active';
   if (!offers.some((offer) => meets(offer, required)))
     return `${unmetWords(offers, required)}${sayingUnable(all)}`;
@@ -123,7 +124,6 @@ function chances(
   }
   if (active === draining) return 'every active worker is draining';
   if (active === draining + notClaiming) return `no active worker claims${saying(all)}`;
-  if (concurrency && concurrency.executing >= concurrency.limit) return keyIsFull(concurrency);
   if (now > 0)
     return `${workers(now)} can take it as soon as it is their turn${isAssignedAnyway ? `: ${refusals}` : ''}`;
   if (ever > 0) return `${workers(ever)} could take it, but none of them now${endingOn(all)}`;
@@ -203,6 +203,8 @@ function keyIsFull({
   executing,
   holders,
 }: NonNullable<RunExplanationDto['concurrency']>): string {
+  if (executing < limit)
+    return `other runs of its concurrency key '${key}' go first, at most ${limit} at once`;
   const ids = holders.slice(0, MAX_IDS).map(({ run_id: id }) => id);
   const more = executing - ids.length;
   const by = `${ids.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;

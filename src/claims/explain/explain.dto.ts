@@ -3,6 +3,7 @@ import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-type
 import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { isInExecution, RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import { timeoutOf } from '../../runs/machine/timers.js';
+import { ownReason, PENDING_REASON_NAMES, type PendingReason } from '../../runs/pending-reason.js';
 import type { RunStatus } from '../../runs/queue/queue.reader.js';
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
@@ -237,6 +238,9 @@ export class RunExplanationDto {
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** Name of the scheduling strategy. */
   @ApiProperty({ type: 'string', example: 'fit' }) strategy: string;
+  /** Why the run waits; null unless it is PENDING. */
+  @ApiProperty({ enum: PENDING_REASON_NAMES, enumName: 'PendingReason', nullable: true })
+  reason: PendingReason | null;
   /** The explanation in one or two sentences. */
   summary: string;
   /** Null when no timeout is running. */
@@ -279,9 +283,7 @@ export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | 
     queued_at: run.queuedAt.toISOString(),
     waiting_ms: millisBetween(run.queuedAt, now),
     not_before: run.notBefore?.toISOString() ?? null,
-    // Null at the end of a back-off.
-    start_at:
-      run.notBefore?.getTime() === run.startAt?.getTime() ? (run.startAt?.toISOString() ?? null) : null,
+    start_at: ownReason(run) === 'start_at' ? (run.startAt?.toISOString() ?? null) : null,
     passed_over_at: place?.passedOverAt?.toISOString() ?? null,
     reserved_for: place?.reservedFor ?? null,
     avoided_worker: run.avoidedWorker,

@@ -5,6 +5,7 @@ import type { RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
 import type { StartReasons } from '../../runs/run-timeouts.job.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
+import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
 import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
 import type {
   ChoiceContext,
@@ -14,6 +15,7 @@ import type {
   SchedulingStrategy,
 } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
+import { WorkerKinds } from '../reasons/worker-kinds.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import {
   summarise,
@@ -111,11 +113,13 @@ export class ExplainService implements StartReasons {
         run.state === 'PENDING'
           ? await this.#judge(manager, status, active, { requirements, concurrency })
           : null;
+      const reason = judged && reasonOf(status, new WorkerKinds(active), requirements, judged);
       const explanation = {
         run_id: run.id,
         state: run.state,
         attempt: run.attempt,
         strategy: this.strategy.name,
+        reason,
         deadline: toDeadlineDto(status),
         queue: toQueueDto(status),
         requirements: judged && {
@@ -249,6 +253,18 @@ export class ExplainService implements StartReasons {
       ],
     };
   }
+}
+
+/** Why the pending run waits. @param judged the active workers */
+function reasonOf(
+  { run, place }: RunStatus,
+  kinds: WorkerKinds,
+  requirements: Requirements,
+  judged: readonly ExplainedWorkerDto[],
+): PendingReason {
+  const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
+  if (place?.isAdmitted === false) return 'concurrency';
+  return ownReason(run) ?? kinds.reasonFor(requirements, ({ id }) => able.has(id));
 }
 
 /** The most able workers first, then by id. */

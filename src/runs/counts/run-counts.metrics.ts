@@ -3,8 +3,13 @@ import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
-import { RUN_STATES } from '../machine/run-state.js';
+import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { RunCountsRepository } from './run-counts.repository.js';
+
+interface RunCounts {
+  readonly states: Readonly<Record<RunState, number>>;
+  readonly oldestPendingAgeMs: number;
+}
 
 /**
  * Gauges of the counts of runs, read by two short statements for each scrape. While the database does not respond they
@@ -12,6 +17,9 @@ import { RunCountsRepository } from './run-counts.repository.js';
  */
 @Injectable()
 export class RunCountsMetrics {
+  /** The counts; null when they cannot be read. The gauges of one scrape share a reading. */
+  readonly reading: SharedReading<RunCounts>;
+
   constructor(
     dataSource: DataSource,
     counts: RunCountsRepository,
@@ -23,7 +31,7 @@ export class RunCountsMetrics {
       help: 'Reads of the run counts for scrapes that failed',
       registers: [registry],
     });
-    const reading = new SharedReading(
+    this.reading = new SharedReading(
       async () => {
         const { at, states } = await counts.read(dataSource, 1);
         const oldest = await counts.findOldestPending(dataSource, states.PENDING);
@@ -38,7 +46,7 @@ export class RunCountsMetrics {
       labelNames: ['state'],
       registers,
       collect: async () => {
-        const found = await reading.get();
+        const found = await this.reading.get();
         runs.reset();
         if (!found) return;
         for (const state of RUN_STATES) runs.set({ state }, found.states[state]);
@@ -49,7 +57,7 @@ export class RunCountsMetrics {
       help: 'Time since the oldest PENDING run was created; 0 without one',
       registers,
       collect: async () => {
-        const found = await reading.get();
+        const found = await this.reading.get();
         if (found) age.set(found.oldestPendingAgeMs / 1000);
         else age.remove();
       },

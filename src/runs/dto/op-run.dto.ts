@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_ATTEMPTS_OF_A_RUN, type EndedAttempt, type Run, type RunRecord } from '../machine/run.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/event-types.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
+import { PENDING_REASON_LIST, PENDING_REASON_NAMES, type PendingReason } from '../pending-reason.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ConstraintsDto, toConstraintsDto, toGpuIds } from './constraints.dto.js';
 import { EventDeliveryDto, TimeoutsDto, toEventDeliveryDto, toTimeoutsDto } from './run-options.dto.js';
@@ -77,6 +78,14 @@ export class OpRunDto extends ExecutionOptionsDto {
   name: string | null;
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', enumSchema: { description: 'State of a run.' } })
   state: RunState;
+  /** Why the run waits; present in lists, of runs that are PENDING. GET /runs/{id}/explain tells more. */
+  @ApiProperty({
+    enum: PENDING_REASON_NAMES,
+    enumName: 'PendingReason',
+    enumSchema: { description: PENDING_REASON_LIST },
+    required: false,
+  })
+  reason?: PendingReason;
   /** Higher is scheduled first. */
   @ApiProperty({ type: 'integer' })
   priority: number;

@@ -28,7 +28,7 @@ const ENTRY_BYTES = 64 * 1024 * 1024;
 /** Timeline entries among which reports about an attempt that is not running yet are looked for. */
 const REPORT_ENTRIES = 200;
 
-const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor'] as const;
+const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor', 'isAdmitted'] as const;
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
 
 /** A run's row in the queue, and its position. */
@@ -108,6 +108,19 @@ export class QueueReader {
         where reserved_for is not null`,
     );
     return found.map(({ workerId }) => workerId);
+  }
+
+  /** Ids of those of the runs that wait for others of their concurrency keys. */
+  async listHeldBack(manager: EntityManager, runIds: readonly string[]): Promise<string[]> {
+    const found = await rows<{ runId: string }>(
+      manager,
+      `select run_id as "runId"
+         from ${QUEUE.name}
+        where run_id = any($1::uuid[])
+          and not is_admitted`,
+      [runIds],
+    );
+    return found.map(({ runId }) => runId);
   }
 
   /** The runs that any of the workers is reserved for, in queue order. */

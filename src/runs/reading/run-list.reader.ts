@@ -7,21 +7,36 @@ import { toTimelineEventDto } from '../dto/event.dto.js';
 import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { isIssuedId, isRunId } from '../machine/new-id.js';
+import type { RunRecord } from '../machine/run.js';
 import { listOptions } from '../options/option-values.js';
+import type { PendingReason } from '../pending-reason.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
 import { findDriver, type RunPlace, type WalkStart } from './list-conditions.js';
 import { listRuns } from './list-runs.js';
 import { readFilter, readPage, type RunFilter } from './run-filter.js';
 
+/** Tells why runs are pending. */
+export interface PendingReasonSource {
+  /** By id. @param runs those that are pending */
+  reasonsOf(manager: EntityManager, runs: readonly RunRecord[]): Promise<ReadonlyMap<string, PendingReason>>;
+}
+
 /** Lists runs, newest first, in pages that cost the same at any depth. */
 @Injectable()
 export class RunListReader {
+  #reasons: PendingReasonSource | undefined;
+
   constructor(
     private readonly dataSource: DataSource,
     private readonly views: RunViews,
     private readonly settings: Settings,
   ) {}
+
+  /** Sets what tells why the listed runs are pending. */
+  explainBy(reasons: PendingReasonSource): void {
+    this.#reasons = reasons;
+  }
 
   /**
    * @param filter that of the query, or a narrower one
@@ -36,14 +51,20 @@ export class RunListReader {
     const hasMore = Number(page[0]?.found ?? 0) > page.length;
     if (direction === 'newer') page.reverse();
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
+    const pending = page.filter(({ state }) => state === 'PENDING');
+    const reasons = pending.length === 0 ? undefined : await this.#reasons?.reasonsOf(manager, pending);
     return {
       object: 'list',
-      data: page.map((run) =>
-        toOpRunDto(
-          { ...run, options: listOptions(run.options) },
-          events?.get(run.id)?.map(toTimelineEventDto) ?? [],
-        ),
-      ),
+      data: page.map((run) => {
+        const reason = reasons?.get(run.id);
+        return {
+          ...toOpRunDto(
+            { ...run, options: listOptions(run.options) },
+            events?.get(run.id)?.map(toTimelineEventDto) ?? [],
+          ),
+          ...(reason !== undefined && { reason }),
+        };
+      }),
       has_more: hasMore,
       url: '/runs',
     };

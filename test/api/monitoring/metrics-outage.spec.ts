@@ -8,7 +8,12 @@ import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** What is read from the database at a scrape. */
-const STANDING = ['longshore_runs', 'longshore_oldest_pending_run_age_seconds', 'longshore_workers'];
+const STANDING = [
+  'longshore_runs',
+  'longshore_pending_runs',
+  'longshore_oldest_pending_run_age_seconds',
+  'longshore_workers',
+];
 
 describe('GET /metrics while the database is away', () => {
   const database = useTestDatabase();

@@ -4,6 +4,7 @@ import { describe, test, vi } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { CapacityService } from '../../../src/claims/capacity/capacity.service.js';
 import { DemandReader } from '../../../src/claims/capacity/demand.reader.js';
+import { noneByReason } from '../../../src/runs/pending-reason.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -62,6 +63,7 @@ for (const pool of ['memory', 'shared']) {
           waiting: NONE,
           in_execution: NONE,
           held_back: 0,
+          reasons: noneByReason(),
           oldest_pending_at: null,
           shapes: [],
           other: null,

@@ -17,6 +17,7 @@ import {
   DemandReader,
   type Demand,
   type DemandSum,
+  type KindDemand,
   type RequirementDemand,
   type StageDemand,
 } from '../../../src/claims/capacity/demand.reader.js';
@@ -91,6 +92,22 @@ export function countOneByOne(
   const requirements = demandsOf(counted, requiredBy);
   return {
     all: stagesOf(counted),
+    startAt: 0,
+    kinds: inAnyOrder(
+      demandsOf(
+        counted.filter(({ place, isAdmitted }) => place === 'plain' || isAdmitted),
+        (row) => [requiredBy(row), 1000 * row.cpu, row.vramMb] as const,
+      )
+        .filter(({ ready }) => ready.runs > 0)
+        .map(({ key: [required, cpuMillis, vramMb], ready }) => ({
+          required,
+          cpuMillis,
+          ramMb: DEMAND_RAM_MB,
+          vramMb,
+          gpus: 0,
+          admitted: ready.runs,
+        })),
+    ),
     isAtLeast:
       waiting.length === maxWaiting ||
       restricted.length === maxRestricted ||
@@ -119,6 +136,11 @@ export function countOneByOne(
       .slice(0, limit)
       .map(toRequirementDemand),
   };
+}
+
+/** The kinds, in an order that depends on what they are alone. */
+export function inAnyOrder(kinds: readonly KindDemand[]): KindDemand[] {
+  return kinds.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 }
 
 /** The lane of a row of another lane than the plain one, what it requires, and its concurrency key, without which it is admitted. */

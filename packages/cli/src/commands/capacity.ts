@@ -70,6 +70,7 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
         'pending',
         `${demand.at_least ? 'at least ' : ''}${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} waiting)`,
       ],
+      ['because of', reasonsText(demand.reasons)],
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
@@ -94,6 +95,12 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
   if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));
   if (supply.other) parts.push(`and ${supply.other.workers} workers of ${supply.other.sizes} other sizes\n`);
   return parts.join('\n');
+}
+
+/** How many runs wait for which reason; undefined: none waits. */
+function reasonsText(reasons: Schemas['PendingByReason']): string | undefined {
+  const found = Object.entries(reasons).filter(([, count]) => count > 0);
+  return found.map(([reason, count]) => `${reason} ${count}`).join(', ') || undefined;
 }
 
 function engineText({ name, launchers, pending, running }: Schemas['EngineUse']): string {

@@ -120,6 +120,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
     [
       ['state', explained.state, STATE_COLOURS[explained.state]],
       ['attempt', String(explained.attempt)],
+      ['reason', explained.reason ?? undefined],
       ['strategy', explained.strategy],
       [
         'place in queue',

@@ -15,6 +15,7 @@ const LONGEST_DETAIL = 500;
 export const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'ID', text: ({ id }) => id },
   { title: 'STATE', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
+  { title: 'REASON', text: ({ reason }) => reason ?? '-' },
   { title: 'DONE', text: ({ progress }) => `${progress} %` },
   {
     title: 'ATTEMPT',

@@ -10,6 +10,7 @@ import { ResourceBar } from '../../components/values/resource-bar.js';
 import { useNow } from '../../lib/clock.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import { PageHeader } from '../../shell/page-header.js';
+import { Attention } from './attention.js';
 import { FirstSteps } from './first-steps.js';
 import styles from './overview-page.module.css';
 import { ThroughputChart } from './throughput-chart.js';
@@ -47,6 +48,9 @@ function Standing({ overview }: { readonly overview: Schemas['Overview'] }) {
       <StateTiles counts={runs} />
       <Card title="Throughput" note="runs a minute" isWide>
         <ThroughputChart minutes={minutes} />
+      </Card>
+      <Card title="Needs attention">
+        <Attention overview={overview} />
       </Card>
       <Card title="Oldest pending run">
         <OldestPending since={oldest} pending={runs.PENDING} />

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ReasonField } from '../../components/controls/reason-field.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';
@@ -106,9 +106,7 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         {run.state === 'PENDING'
           ? 'No worker will get it.'
           : 'The worker stops the container within seconds. The log is kept.'}
-        <Field label="Reason" hint="Optional; shown with the run.">
-          {(control) => <TextInput {...control} maxLength={500} value={reason} onChange={setReason} />}
-        </Field>
+        <ReasonField value={reason} onChange={setReason} />
       </ConfirmDialog>
       <ConfirmDialog
         isOpen={asked === 'retry'}

@@ -4,6 +4,7 @@ import { useRef, useState } from 'react';
 import { ApiError, unwrap } from '../../api/answers.js';
 import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { ReasonField } from '../../components/controls/reason-field.js';
 import { ConfirmDialog, Dialog } from '../../components/feedback/dialog.js';
 import { StateBadge } from '../../components/values/badge.js';
 import { RunLink } from '../../components/values/named-links.js';
@@ -26,7 +27,8 @@ interface Props {
 export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
   const [chosen] = useState(seen);
   const [ids] = useState(() => seen.map(({ id }) => id));
-  const bulk = useBulkAction(action, ids);
+  const [reason, setReason] = useState('');
+  const bulk = useBulkAction(action, ids, reason.trim());
   const { runs, gone } = useFreshRuns(chosen, bulk.data === undefined && !bulk.isPending);
   const groups = groupRuns(action, runs);
   const able = groups
@@ -66,6 +68,7 @@ export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
           </li>
         )}
       </ul>
+      {action === 'cancel' && <ReasonField value={reason} onChange={setReason} />}
     </ConfirmDialog>
   );
 }
@@ -188,9 +191,10 @@ interface BulkResult {
 
 /**
  * Does something to many runs. After a lost answer it may be asked again: what was done is not done twice.
+ * @param reason of a cancel; empty: none
  * @param ids stay the same as long as the component lives
  */
-function useBulkAction(action: BulkAction, ids: readonly string[]) {
+function useBulkAction(action: BulkAction, ids: readonly string[], reason: string) {
   const api = useApi();
   const queries = useQueryClient();
   const done = useRef(new Map<string, BulkResult>());
@@ -199,12 +203,12 @@ function useBulkAction(action: BulkAction, ids: readonly string[]) {
     mutationFn: async (): Promise<readonly BulkResult[]> => {
       for (const [part, some] of inParts(ids, MOST_IDS).entries()) {
         if (some.every((id) => done.current.has(id))) continue;
-        const call = {
-          body: { ids: some },
-          params: { header: { 'Idempotency-Key': `${key.current}-${part}` } },
-        };
+        const body = { ids: some };
+        const params = { header: { 'Idempotency-Key': `${key.current}-${part}` } };
         const { results } = await unwrap(
-          action === 'cancel' ? api.POST('/runs/batch/cancel', call) : api.POST('/runs/batch/retry', call),
+          action === 'cancel'
+            ? api.POST('/runs/batch/cancel', { body: { ...body, ...(reason !== '' && { reason }) }, params })
+            : api.POST('/runs/batch/retry', { body, params }),
         );
         for (const [place, id] of some.entries()) {
           const result = results[place];

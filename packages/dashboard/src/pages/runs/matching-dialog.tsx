@@ -4,6 +4,7 @@ import { describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ReasonField } from '../../components/controls/reason-field.js';
 import { ConfirmDialog, Dialog } from '../../components/feedback/dialog.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
@@ -50,6 +51,7 @@ export function MatchingDialog({ action, filters: seen, onClose, onDone }: Props
   const { start, operation, stop } = useBulkOperation(action, filters, matched);
   const [pairs, setPairs] = useState<readonly Pair[]>([{ name: '', value: '' }]);
   const [removed, setRemoved] = useState('');
+  const [reason, setReason] = useState('');
   const { verb, effect } = TEXTS[action];
   const isEnded = operation.data !== undefined && operation.data.state !== 'running';
   useEffect(() => {
@@ -81,13 +83,14 @@ export function MatchingDialog({ action, filters: seen, onClose, onDone }: Props
       isDisabled={
         matched === undefined || matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)
       }
-      onConfirm={() => start.mutateAsync(labels)}
+      onConfirm={() => start.mutateAsync({ labels, reason: reason.trim() })}
       onDone={() => undefined}
     >
       <p>All runs that match the filters now, on this page and on others. {effect}</p>
       <p aria-live="polite">
         {found === undefined ? uncounted && describeError(uncounted) : statesOf(found)}
       </p>
+      {action === 'cancel' && <ReasonField value={reason} onChange={setReason} />}
       {action === 'labels' && (
         <div className={styles.groups}>
           <PairRows
@@ -181,6 +184,13 @@ export type MatchingAction = 'cancel' | 'retry' | 'labels';
 /** Labels to set, by key; null removes one. */
 type LabelChanges = Readonly<Record<string, string | null>>;
 
+/** What the dialog asks for beside the action. */
+interface Change {
+  readonly labels: LabelChanges;
+  /** Empty: none. */
+  readonly reason: string;
+}
+
 function filterOf(filters: RunFilters) {
   const code = filters.exit_code === '' ? {} : { exit_code: Number(filters.exit_code) };
   return { filter: { ...toQuery(filters), ...code }, ...(isFiltered(filters) ? {} : { all: true }) };
@@ -217,9 +227,16 @@ function useBulkOperation(action: MatchingAction, filters: RunFilters, expect: n
   const queries = useQueryClient();
   const key = useRef(`dashboard-${action}-${newKey()}`);
   const start = useMutation({
-    mutationFn: async (labels: LabelChanges): Promise<string> => {
+    mutationFn: async ({ labels, reason }: Change): Promise<string> => {
       const value = action === 'labels' ? { value: labels } : {};
-      const body = { action, ...filterOf(filters), ...value, ...(expect === undefined ? {} : { expect }) };
+      const why = reason === '' ? {} : { reason };
+      const body = {
+        action,
+        ...filterOf(filters),
+        ...value,
+        ...why,
+        ...(expect === undefined ? {} : { expect }),
+      };
       const params = { header: { 'Idempotency-Key': key.current } };
       const started = await unwrap(api.POST('/bulk-operations', { body, params }));
       if ('id' in started) return started.id;

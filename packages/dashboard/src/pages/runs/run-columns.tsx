@@ -148,7 +148,9 @@ function What({ run }: { readonly run: Run }) {
   const error = state === 'FAILED' && message !== undefined ? plainText(message) : undefined;
   const topic = feed === null ? '' : `topic ${feed.topic}`;
   const origin = run.name === null ? (isMade ? image : topic) : source;
-  const rest = error ?? [origin, ...labels].filter((text) => text !== '').join(' · ');
+  const waits =
+    run.reason === undefined || run.reason === 'queue' ? '' : `waits: ${run.reason.replaceAll('_', ' ')}`;
+  const rest = error ?? [waits, origin, ...labels].filter((text) => text !== '').join(' · ');
   return (
     <>
       <span className={styles.what} title={isMade ? `${source}\n${image}` : image}>

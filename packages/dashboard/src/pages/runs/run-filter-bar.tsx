@@ -11,6 +11,7 @@ import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
 import styles from './run-filter-bar.module.css';
 import {
   FILTER_LABELS,
+  isFiltered,
   isTimeFilter,
   RUN_FILTERS,
   TIME_FILTERS,
@@ -75,6 +76,7 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
             <span className={styles.count}>{format(state === '' ? all : counts?.[state])}</span>
           </button>
         ))}
+        {isFiltered({ ...filters, state: '' }) && <span className="muted">counts of all runs</span>}
       </div>
       {isOpen && (
         <div id="run-filters" className={styles.fields}>

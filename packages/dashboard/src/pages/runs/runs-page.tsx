@@ -160,11 +160,7 @@ export default function RunsPage() {
       )}
       <SelectionBar
         count={chosen.runs.length}
-        matching={
-          page.toNewer || page.toOlder
-            ? { isChosen: isAll, count: matching.data?.matched, error: matching.error }
-            : undefined
-        }
+        matching={{ isChosen: isAll, count: matching.data?.matched, error: matching.error }}
         onChooseMatching={() => setAllChosen(true)}
         onAct={(action) => setAsked({ action, isOfAll: isAll })}
         onClear={unchoose}

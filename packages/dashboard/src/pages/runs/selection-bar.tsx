@@ -15,8 +15,7 @@ export interface Matching {
 interface Props {
   /** Of the runs that are chosen one by one. */
   readonly count: number;
-  /** undefined: the page has all. */
-  readonly matching: Matching | undefined;
+  readonly matching: Matching;
   readonly onChooseMatching: () => void;
   readonly onAct: (action: MatchingAction) => void;
   readonly onClear: () => void;
@@ -25,12 +24,12 @@ interface Props {
 /** What can be done to the runs that are chosen; it lies over the page, so that nothing moves. */
 export function SelectionBar({ count, matching, onChooseMatching, onAct, onClear }: Props) {
   if (count === 0) return null;
-  const isAll = matching?.isChosen === true;
+  const isAll = matching.isChosen;
   const isReady = !isAll || matching.count !== undefined;
   return (
     <div className={styles.selection} role="region" aria-label="Selected runs">
       <p aria-live="polite">{isAll ? textOf(matching) : `${formatCount(count)} selected`}</p>
-      {matching !== undefined && !isAll && (
+      {!isAll && (
         <Button kind="quiet" onClick={onChooseMatching}>
           Select all that match
         </Button>

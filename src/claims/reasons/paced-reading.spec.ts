@@ -74,4 +74,21 @@ describe('a paced reading', () => {
     await end('back');
     assert.equal(await second, 'back');
   });
+
+  test('gives its newest report in a pause, one that is under way, and after the pause a new one', async () => {
+    const first = paced.latest();
+    await nextTurn();
+    const joined = paced.latest();
+    await advance(10);
+    await end('one');
+    assert.deepEqual(await Promise.all([first, joined]), ['one', 'one']);
+    await advance(89);
+    assert.equal(await paced.latest(), 'one');
+    assert.equal(readings.length, 1);
+    await advance(1);
+    const later = paced.latest();
+    await nextTurn();
+    await end('two');
+    assert.equal(await later, 'two');
+  });
 });

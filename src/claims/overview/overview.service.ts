@@ -1,47 +1,13 @@
-import { groupOf, summariseEngines } from '../pool/worker-pool.js';
-import { type WorkerStatus, WorkersService } from '../workers.service.js';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
+import { summariseEngines } from '../../workers/pool/worker-pool.js';
+import { summariseWorkers, toCores } from '../../workers/worker-totals.js';
+import { WorkersService } from '../../workers/workers.service.js';
+import { CapacityService } from '../capacity/capacity.service.js';
+import { PacedReading } from '../reasons/paced-reading.js';
 import type { OverviewDto } from './overview.dto.js';
-import { PacedReading } from './paced-reading.js';
-
-export interface Usage {
-  readonly total: number;
-  readonly used: number;
-}
-
-/** Workers by group, and the resources of the active group; GPU memory over all GPUs. */
-export function summariseWorkers(workers: Iterable<Omit<WorkerStatus, 'assigned'>>) {
-  const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
-  const cpuMillis = { total: 0, used: 0 };
-  const ramMb = { total: 0, used: 0 };
-  const vramMb = { total: 0, used: 0 };
-  for (const { worker, free } of workers) {
-    const group = groupOf(worker);
-    counts[group] += 1;
-    if (group !== 'active') continue;
-    add(cpuMillis, worker.cpuCores * 1000, free.cpuMillis);
-    add(ramMb, worker.ramMb, free.ramMb);
-    add(vramMb, vramOf(worker.gpus), vramOf(free.gpus));
-  }
-  return { ...counts, cpuMillis, ramMb, vramMb };
-}
-
-/** Whole cores: what is used in part counts as used. */
-export function toCores({ total, used }: Usage): Usage {
-  return { total: total / 1000, used: Math.ceil(used / 1000) };
-}
-
-function add(usage: { total: number; used: number }, total: number, free: number): void {
-  usage.total += total;
-  usage.used += total - free;
-}
-
-function vramOf(gpus: readonly { readonly vramMb: number }[]): number {
-  return gpus.reduce((sum, { vramMb }) => sum + vramMb, 0);
-}
 
 /** Engines that are shown. */
 const MAX_ENGINES = 20;
@@ -54,6 +20,7 @@ export class OverviewService {
     private readonly dataSource: DataSource,
     private readonly counts: RunCountsRepository,
     private readonly workers: WorkersService,
+    private readonly capacity: CapacityService,
   ) {}
 
   /** Concurrent requests share a reading, since it reads all workers. */
@@ -61,16 +28,18 @@ export class OverviewService {
     return this.#reading.get();
   }
 
-  /** The counts, the age of the queue and the workers are read one after the other. */
+  /** The counts, the age of the queue, the workers and the reasons are read one after the other. */
   async #read(): Promise<OverviewDto> {
     const { at, states, minutes } = await this.counts.read(this.dataSource, SHOWN_MINUTES);
     const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
     const workers = await this.workers.list();
+    const reasons = await this.capacity.countByReason(PENDING);
     const { cpuMillis, ramMb, vramMb, ...groups } = summariseWorkers(workers);
     return {
       at: at.toISOString(),
       runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
+      reasons,
       oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
       minutes: minutes.map(({ minute, created, completed, failed, cancelled }) => ({
         t: minute.toISOString(),

@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { RunState } from '../../runs/machine/run-state.js';
-import { EngineUseDto } from '../dto/resources.dto.js';
+import { PendingByReasonDto } from '../reasons/pending-by-reason.dto.js';
+import { EngineUseDto } from '../../workers/dto/resources.dto.js';
 
 @ApiSchema({ name: 'RunsByState', description: 'The number of runs in each state.' })
 export class RunsByStateDto implements Record<RunState, number> {
@@ -63,6 +64,8 @@ export class OverviewDto {
   /** The time of the counts. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   @ApiProperty({ type: RunsByStateDto }) runs: RunsByStateDto;
+  /** As `demand.reasons` of `GET /capacity`; at most ten seconds old while many runs are pending. */
+  @ApiProperty({ type: PendingByReasonDto }) reasons: PendingByReasonDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** The last 60 minutes, oldest first; the last one is not over. */

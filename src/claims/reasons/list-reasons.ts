@@ -1,0 +1,48 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import type { RunRecord } from '../../runs/machine/run.js';
+import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
+import { QueueReader } from '../../runs/queue/queue.reader.js';
+import type { PendingReasonSource } from '../../runs/reading/run-list.reader.js';
+import { requirementsOf } from '../../runs/requirements.js';
+import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
+import { SCHEDULER } from '../strategies/scheduler.js';
+import { PacedReading } from './paced-reading.js';
+import { WorkerKinds } from './worker-kinds.js';
+
+/** Why the pending runs of a list wait, with one statement for its runs with a concurrency key and a paced reading of the workers. */
+@Injectable()
+export class ListReasons implements PendingReasonSource {
+  readonly #workers = new PacedReading(async () => new WorkerKinds(await this.pool.list()));
+
+  constructor(
+    private readonly pool: WorkerPool,
+    private readonly queue: QueueReader,
+    @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
+  ) {}
+
+  /** @param runs those that are pending */
+  async reasonsOf(
+    manager: EntityManager,
+    runs: readonly RunRecord[],
+  ): Promise<ReadonlyMap<string, PendingReason>> {
+    const open = runs.filter((run) => ownReason(run) === null);
+    const keyed = open.filter(({ concurrencyKey }) => concurrencyKey !== null).map(({ id }) => id);
+    const heldBack = new Set(keyed.length === 0 ? [] : await this.queue.listHeldBack(manager, keyed));
+    const kinds = heldBack.size === open.length ? null : await this.#workers.latest();
+    return new Map(
+      runs.flatMap((run) => {
+        const reason =
+          ownReason(run) ??
+          (heldBack.has(run.id) ? 'concurrency' : kinds?.reasonFor(requirementsOf(run), this.#holds(run)));
+        return reason === undefined ? [] : [[run.id, reason]];
+      }),
+    );
+  }
+
+  #holds(run: RunRecord) {
+    return (worker: PooledWorker): boolean =>
+      this.strategy.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
+  }
+}
