@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DomainError, InvalidRequest, OverLimit } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
@@ -20,6 +19,7 @@ import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js
 import type { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
 import {
+  type RunOrigin,
   type RunRequest,
   previewRun,
   RunsService,
@@ -162,9 +162,9 @@ export class DefinitionsService {
     id: string,
     version: string | undefined,
     body: CreateDefinitionRunDto,
-    trace: TraceContext | null,
+    origin: RunOrigin,
   ): Promise<OpRunDto> {
-    return previewRun(toRunRequest(await this.#row(id, version), body), trace);
+    return previewRun(toRunRequest(await this.#row(id, version), body), origin);
   }
 
   #page<T extends DefinitionRow>(

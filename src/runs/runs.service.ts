@@ -38,8 +38,10 @@ import { bindOptions } from './options/option-values.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */
-export interface RunCreation extends CommandOptions {
+export interface RunCreation extends Omit<CommandOptions, 'caller'> {
   readonly trace?: TraceContext | null;
+  /** Who creates it; undefined: the service itself. */
+  readonly caller?: Caller | undefined;
 }
 
 export interface AnsweredRun {
@@ -60,8 +62,12 @@ export class RunsService {
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. */
-  async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
-    return answerOf(await this.journal.create(newRun(request, trace), options), this.reader);
+  async create(request: RunRequest, options: RunCreation = {}): Promise<AnsweredRun> {
+    const { idempotency, caller } = options;
+    return answerOf(
+      await this.journal.create(newRun(request, options), { idempotency, caller }),
+      this.reader,
+    );
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
@@ -138,8 +144,8 @@ export class RunsService {
 }
 
 /** The run that a request would create now. Nothing is stored. */
-export function previewRun(request: RunRequest, trace: TraceContext | null): OpRunDto {
-  return toOpRunDto(createRun(newRun(request, trace), new Date()), []);
+export function previewRun(request: RunRequest, origin: RunOrigin): OpRunDto {
+  return toOpRunDto(createRun(newRun(request, origin), new Date()), []);
 }
 
 /**
@@ -194,8 +200,11 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
-/** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
-export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
+/** Who asks for a run, and the trace that it belongs to. */
+export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
+
+/** The run that a request asks for, with new ids. */
+export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
@@ -220,6 +229,8 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     definitionVersion: definition?.version ?? null,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
+    createdBy: caller?.keyId ?? null,
+    createdByName: caller?.name ?? null,
     ...stored,
     ...options,
   };

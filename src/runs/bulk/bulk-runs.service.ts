@@ -46,7 +46,7 @@ export class BulkRunsService {
     { keys, minimal, trace, caller }: BulkCreation,
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
-      const fresh = newRun(readItem(CreateRunDto, item), trace);
+      const fresh = newRun(readItem(CreateRunDto, item), { trace, caller });
       const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = await answerOf(effect, this.reader);

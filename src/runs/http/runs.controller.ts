@@ -68,6 +68,7 @@ import { isTerminal } from '../machine/run-state.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../idempotency/idempotency.repository.js';
 import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
+import { readFilter } from '../reading/run-filter.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';
@@ -114,8 +115,8 @@ export class RunsController {
   @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
-  listRuns(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
-    return this.lists.list(query);
+  listRuns(@Query() query: ListRunsQueryDto, @CurrentCaller() caller: Caller): Promise<OpRunListDto> {
+    return this.lists.list(query, readFilter(query, caller));
   }
 
   /**
