@@ -38,6 +38,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     event_delivery: null,
     op_definition: null,
     op_definition_version: null,
+    created_by: null,
     createdAt: '2026-01-02T03:04:05.678Z',
     updatedAt: '2026-01-02T03:04:05.678Z',
     ...change,

@@ -111,6 +111,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         retry_on text,
         traceparent text,
         tracestate text,
+        created_by uuid,
+        created_by_name text,
         inputs json not null,
         outputs_template json not null,
         attributes json,
@@ -179,6 +181,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where topic is not null;
       create index runs_by_concurrency_key on runs (concurrency_key, outcome, created_at desc, id desc)
         where concurrency_key is not null;
+      create index runs_by_creator on runs (created_by, outcome, created_at desc, id desc)
+        where created_by is not null;
       create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at desc, id desc)
         where definition_id is not null;
       create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at desc, id desc)

@@ -74,6 +74,6 @@ function nameOf(
 }
 
 /** A UUID (version 8) made of a digest. */
-function uuidOf(digest: string): string {
+export function uuidOf(digest: string): string {
   return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }

@@ -177,7 +177,9 @@ export class DefinitionsController {
     sendWarnings(response, referenceWarnings(body, false));
     if (isDryRun) {
       response.status(200);
-      return this.turns.run(response, () => this.definitions.previewRun(name, version, body, trace));
+      return this.turns.run(response, () =>
+        this.definitions.previewRun(name, version, body, { trace, caller }),
+      );
     }
     const options = { trace, idempotency, caller };
     const created = await this.definitions.createRun(name, version, body, options);

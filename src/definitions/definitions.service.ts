@@ -3,7 +3,6 @@ import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/jso
 import { nearestName } from '@longshore/common/nearest-name';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DomainError, InvalidRequest, OverLimit } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
@@ -24,6 +23,7 @@ import { newId } from '../runs/machine/new-id.js';
 import { createRun } from '../runs/machine/run.js';
 import {
   newRun,
+  type RunOrigin,
   type RunRequest,
   RunsService,
   type AnsweredRun,
@@ -90,7 +90,7 @@ export class DefinitionsService {
     const now = new Date();
     const before = await this.definitions.find(body.id, body.version);
     const row = { ...toStore, createdAt: before?.createdAt ?? now, updatedAt: now, creationOrder: '0' };
-    const run = createRun(newRun({ image: body.image }, null), now);
+    const run = createRun(newRun({ image: body.image }, {}), now);
     const able = await this.runs.countAbleWorkers({
       ...run,
       ...toStoredOptions(body),
@@ -189,9 +189,9 @@ export class DefinitionsService {
     id: string,
     version: string | undefined,
     body: CreateDefinitionRunDto,
-    trace: TraceContext | null,
+    origin: RunOrigin,
   ): Promise<RunPreviewDto> {
-    return this.runs.preview(toRunRequest(await this.#row(id, version), body), trace);
+    return this.runs.preview(toRunRequest(await this.#row(id, version), body), origin);
   }
 
   #page<T extends DefinitionRow>(

@@ -39,8 +39,10 @@ import { bindOptions } from './options/option-values.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */
-export interface RunCreation extends CommandOptions {
+export interface RunCreation extends Omit<CommandOptions, 'caller'> {
   readonly trace?: TraceContext | null;
+  /** Who creates it; undefined: the service itself. */
+  readonly caller?: Caller | undefined;
 }
 
 export interface AnsweredRun {
@@ -64,19 +66,21 @@ export class RunsService {
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. @throws SecretsNotConfigured */
-  async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
-    return answerOf(await this.journal.create(this.newRun(request, trace), options), this.reader);
+  async create(request: RunRequest, options: RunCreation = {}): Promise<AnsweredRun> {
+    const { idempotency, caller } = options;
+    const run = this.newRun(request, options);
+    return answerOf(await this.journal.create(run, { idempotency, caller }), this.reader);
   }
 
   /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
-  newRun(request: RunRequest, trace: TraceContext | null): NewRun {
+  newRun(request: RunRequest, origin: RunOrigin): NewRun {
     if (this.settings.secretsKeys.length === 0 && usesSecrets(request)) throw new SecretsNotConfigured();
-    return newRun(request, trace);
+    return newRun(request, origin);
   }
 
   /** The run that a request would create now. Nothing is stored. @throws SecretsNotConfigured */
-  async preview(request: RunRequest, trace: TraceContext | null): Promise<RunPreviewDto> {
-    const run = createRun(this.newRun(request, trace), new Date());
+  async preview(request: RunRequest, origin: RunOrigin): Promise<RunPreviewDto> {
+    const run = createRun(this.newRun(request, origin), new Date());
     return { ...toOpRunDto(run, []), able_workers: await this.countAbleWorkers(run) };
   }
 
@@ -220,8 +224,11 @@ function usesSecrets({ secrets, secrets_from: maps, image_pull_secret: login, fi
   return Object.keys(secrets ?? {}).length > 0 || (maps ?? []).length > 0 || Boolean(login) || isOfSecret;
 }
 
-/** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
-export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
+/** Who asks for a run, and the trace that it belongs to. */
+export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
+
+/** The run that a request asks for, with new ids. */
+export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
@@ -246,6 +253,8 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     definitionVersion: definition?.version ?? null,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
+    createdBy: caller?.keyId ?? null,
+    createdByName: caller?.name ?? null,
     ...stored,
     ...options,
   };

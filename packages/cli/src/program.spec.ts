@@ -111,6 +111,11 @@ describe('a command with a span', () => {
     ]);
   });
 
+  test('lists the runs that its key has created', async () => {
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--mine');
+    assert.deepEqual(requests, ['GET /runs?include_events=false&created_by=me&limit=20']);
+  });
+
   test('asks for no time where none is needed', async () => {
     const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--since', '2027-06-01T02:00:00+02:00');
     assert.deepEqual(requests, ['GET /runs?include_events=false&created[gte]=1811808000&limit=20']);

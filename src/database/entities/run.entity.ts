@@ -55,6 +55,7 @@ export type ExtraConstraints = Readonly<{
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
 @Index('runs_by_cause', { synchronize: false })
 @Index('runs_by_concurrency_key', { synchronize: false })
+@Index('runs_by_creator', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
 @Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], {
@@ -136,6 +137,10 @@ export class RunEntity {
   /** Value of the request header of this name; null: the run is not traced. */
   @Column('text', { nullable: true }) traceparent: string | null;
   @Column('text', { nullable: true }) tracestate: string | null;
+  /** Id of the API key that created it (`Caller.keyId`); null: the service itself. */
+  @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
+  /** Name of that key when it created the run; null exactly without a key. */
+  @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
   /** Why the current attempt failed; null: it has not, or its worker was lost. */

@@ -48,7 +48,7 @@ export class BulkOperationsController {
     if (body.action === 'priority' && !caller.scopes.has('admin')) throw new MissingScope('admin');
     if (body.dry_run === true) {
       response.status(200);
-      return this.operations.preview(body);
+      return this.operations.preview(body, caller);
     }
     const { replayed, ...started } = await this.operations.start(body, idempotency, caller);
     markReplayed(response, replayed);

@@ -110,7 +110,7 @@ export class BulkOperationsJob {
   async #record(operation: BulkPage): Promise<void> {
     const { id: operationId, keyId, processed, action, filter, page } = operation;
     const command = commandOf(operation);
-    const onlyIn = statesOf(checkedFilter(action, readFilterQuery(filter), true));
+    const onlyIn = statesOf(checkedFilter(action, readFilterQuery(filter), operation, true));
     // Pages of an admin's key do not go before other requests either.
     const caller = { id: keyId, scopes: new Set(['client'] as const) };
     const change = (first: number, runIds: readonly string[], refusal?: string): Promise<boolean> =>

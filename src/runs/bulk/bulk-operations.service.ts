@@ -57,15 +57,12 @@ export class BulkOperationsService {
   ) {}
 
   /** What an operation would change now. @throws InvalidRequest, UnexpectedNumberOfRuns */
-  async preview({
-    action,
-    filter: given,
-    all = false,
-    value,
-    expect,
-  }: CreateBulkOperationDto): Promise<BulkPreviewDto> {
+  async preview(
+    { action, filter: given, all = false, value, expect }: CreateBulkOperationDto,
+    caller: Caller,
+  ): Promise<BulkPreviewDto> {
     const query = readFilterQuery(given);
-    const filter = checkedFilter(action, query, all);
+    const filter = checkedFilter(action, query, caller, all);
     checkedValue(action, value);
     const counts = await this.operations.count(filter);
     const matched = [...counts.values()].reduce((sum, count) => sum + count, 0);
@@ -83,9 +80,9 @@ export class BulkOperationsService {
   async start(
     { action, filter: given, all = false, value, reason, expect }: CreateBulkOperationDto,
     idempotency: Idempotency | undefined,
-    { keyId, name, scopes }: Caller,
+    caller: Caller,
   ): Promise<StartedBulkOperation> {
-    const filter = checkedFilter(action, readFilterQuery(given), all);
+    const filter = checkedFilter(action, readFilterQuery(given), caller, all);
     const checked = checkedValue(action, value);
     const id = newId();
     const operation = {
@@ -94,9 +91,9 @@ export class BulkOperationsService {
       filter: given,
       value: checked === null ? null : stringifyJson(checked),
       reason: reason ?? null,
-      keyId,
-      keyName: name,
-      isAdmin: scopes.has('admin'),
+      keyId: caller.keyId,
+      keyName: caller.name,
+      isAdmin: caller.scopes.has('admin'),
     };
     const earlier = await this.dataSource.transaction(async (manager) => {
       if (idempotency) {
@@ -109,7 +106,7 @@ export class BulkOperationsService {
       const matched = await this.operations.insert(manager, operation, filter);
       assertNumber(matched, expect);
       if (matched > 0) {
-        await this.operations.lockKey(manager, keyId);
+        await this.operations.lockKey(manager, caller.keyId);
         await this.#assertRoom(manager, operation, matched);
       }
       await insertBulkEntry(manager, id);

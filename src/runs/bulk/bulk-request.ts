@@ -1,5 +1,6 @@
 import { parsedOf } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import type { Caller } from '../../auth/access.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { textMapProblem } from '../../common/http/validation/dto-decorators.js';
 import { DtoPlan } from '../../common/http/validation/dto-plan.js';
@@ -45,8 +46,13 @@ const RETRIED_STATES = ['FAILED', 'CANCELLED'] as const;
  * What an operation is for.
  * @throws InvalidRequest when the filter has no condition and the request does not say that it is for all runs
  */
-export function checkedFilter(action: BulkAction, query: RunFilterDto, isForAll: boolean): RunFilter {
-  const filter = readFilter(query);
+export function checkedFilter(
+  action: BulkAction,
+  query: RunFilterDto,
+  caller: Pick<Caller, 'keyId'>,
+  isForAll: boolean,
+): RunFilter {
+  const filter = readFilter(query, caller);
   const { terms = [], created, ended = {}, ...fields } = filter;
   const hasCondition =
     terms.length > 0 ||

@@ -58,7 +58,7 @@ export class BulkRunsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<CreateRunsResultDto> {
     const results = isDryRun
-      ? await this.bulk.preview(runs, trace)
+      ? await this.bulk.preview(runs, { trace, caller })
       : await this.bulk.create(runs, { keys, minimal, trace, caller });
     const warnings = results.flatMap(({ status }, index) =>
       status < 300

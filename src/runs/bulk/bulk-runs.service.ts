@@ -6,7 +6,14 @@ import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { checkedEvent, eventCommand, answerOf, assertMayReport, RunsService } from '../runs.service.js';
+import {
+  checkedEvent,
+  eventCommand,
+  answerOf,
+  assertMayReport,
+  RunsService,
+  type RunOrigin,
+} from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
 import type { Effect } from '../journal/command.js';
@@ -48,7 +55,7 @@ export class BulkRunsService {
     { keys, minimal, trace, caller }: BulkCreation,
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
-      const fresh = this.runs.newRun(readItem(CreateRunDto, item), trace);
+      const fresh = this.runs.newRun(readItem(CreateRunDto, item), { trace, caller });
       const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = await answerOf(effect, this.reader);
@@ -57,10 +64,10 @@ export class BulkRunsService {
   }
 
   /** What {@link create} would create. */
-  preview(items: readonly JsonValue[], trace: TraceContext | null): Promise<(PreviewedRunDto | ItemError)[]> {
+  preview(items: readonly JsonValue[], origin: RunOrigin): Promise<(PreviewedRunDto | ItemError)[]> {
     return settleItems(items, async (item) => ({
       status: 200,
-      run: await this.runs.preview(readItem(CreateRunDto, item), trace),
+      run: await this.runs.preview(readItem(CreateRunDto, item), origin),
     }));
   }
 

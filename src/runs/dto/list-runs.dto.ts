@@ -87,6 +87,14 @@ export class RunFilterDto {
   @QueryString()
   worker_id?: string;
 
+  /** Id of the API key that created the run, as `created_by.key_id` shows it; `me`: the key of this request. */
+  @IsOptional()
+  @QueryString({
+    pattern: /^(?:me|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$/,
+    form: 'the id of an API key (a UUID), or me',
+  })
+  created_by?: string;
+
   /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */
   @QueryTime()
   'created[gte]'?: string;

@@ -69,6 +69,15 @@ export const ABLE_WORKERS = {
   description: 'Workers that take runs now and could execute the run when idle.',
 } as const;
 
+@ApiSchema({ name: 'CreatedBy', description: 'The API key that created something.' })
+export class CreatedByDto {
+  /** The id that `created_by` of GET /runs takes, and that `include_sender` shows with events. */
+  @ApiProperty({ format: 'uuid' })
+  key_id: string;
+  /** Name of the key at that time; it stays when the key is revoked. */
+  key_name: string;
+}
+
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto extends ExecutionOptionsDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
@@ -122,6 +131,9 @@ export class OpRunDto extends ExecutionOptionsDto {
   op_definition: string | null;
   @ApiProperty({ type: 'string', nullable: true })
   op_definition_version: string | null;
+  /** API key that created the run; null: the service itself. */
+  @ApiProperty({ type: CreatedByDto, nullable: true })
+  created_by: CreatedByDto | null;
   /** Trace that the run belongs to (W3C Trace Context); absent when it has none. */
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -159,10 +171,15 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     start_at: run.startAt?.toISOString() ?? null,
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
+    created_by: toCreatedByDto(run),
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),
   };
+}
+
+function toCreatedByDto({ createdBy, createdByName }: RunRecord): CreatedByDto | null {
+  return createdBy === null ? null : { key_id: createdBy, key_name: createdByName ?? '' };
 }
 
 /** @param run of which the whole is told, too; left out for an attempt */

@@ -72,6 +72,7 @@ import { isTerminal } from '../machine/run-state.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../idempotency/idempotency.repository.js';
 import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
+import { readFilter } from '../reading/run-filter.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';
@@ -111,7 +112,7 @@ export class RunsController {
     sendWarnings(response, referenceWarnings(body, false));
     if (!isDryRun) return sendRun(response, await this.runs.create(body, { trace, idempotency, caller }));
     response.status(200);
-    return this.runs.preview(body, trace);
+    return this.runs.preview(body, { trace, caller });
   }
 
   /**
@@ -123,8 +124,8 @@ export class RunsController {
   @TakesDatabaseTurn()
   @AllowScopes('client', 'worker')
   @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
-  listRuns(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
-    return this.lists.list(query);
+  listRuns(@Query() query: ListRunsQueryDto, @CurrentCaller() caller: Caller): Promise<OpRunListDto> {
+    return this.lists.list(query, readFilter(query, caller));
   }
 
   /**

@@ -57,6 +57,8 @@ export const NEW_RUN: NewRun = {
   ...NO_OPTIONS,
   traceparent: null,
   tracestate: null,
+  createdBy: null,
+  createdByName: null,
 };
 
 const { outputs: _, ...created } = createRun(NEW_RUN, T0);

@@ -1,3 +1,4 @@
+import type { Caller } from '../../auth/access.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { FILTER_TIME_FORM, readFilterTime } from '@longshore/common/json/read-timestamp';
 import { clip } from '@longshore/common/json/text';
@@ -26,6 +27,8 @@ export interface RunFilter {
   readonly terms?: readonly (readonly string[])[] | undefined;
   /** Worker of the current attempt. */
   readonly workerId?: string | undefined;
+  /** Id of the API key that created it (`Caller.keyId`). */
+  readonly createdBy?: string | undefined;
   readonly created: TimeRange;
   /** Only runs that have ended pass; absent: no condition. */
   readonly ended?: TimeRange | undefined;
@@ -49,8 +52,8 @@ export function statesOf(filter: RunFilter): readonly RunState[] | undefined {
   return state === undefined ? filter.endedIn : [state];
 }
 
-/** @throws InvalidRequest when states contradict each other or a value cannot be read */
-export function readFilter(query: RunFilterDto): RunFilter {
+/** @param caller whom `me` names. @throws InvalidRequest when states contradict each other or a value cannot be read */
+export function readFilter(query: RunFilterDto, caller: Pick<Caller, 'keyId'>): RunFilter {
   const [state, status] = [query.state, query.status].map((name) =>
     name === undefined ? undefined : checkedState(name),
   );
@@ -72,6 +75,7 @@ export function readFilter(query: RunFilterDto): RunFilter {
       ...readLabels(query.label ?? []),
     ],
     workerId: query.worker_id,
+    createdBy: query.created_by === 'me' ? caller.keyId : query.created_by,
     created: readRange(query, 'created'),
     ended: Object.keys(ended).length === 0 ? undefined : ended,
   };

@@ -14,7 +14,7 @@ import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
 import { findDriver, type RunPlace, type WalkStart } from './list-conditions.js';
 import { listRuns } from './list-runs.js';
-import { readFilter, readPage, type RunFilter } from './run-filter.js';
+import { readPage, type RunFilter } from './run-filter.js';
 
 /** Tells why runs are pending. */
 export interface PendingReasonSource {
@@ -39,10 +39,10 @@ export class RunListReader {
   }
 
   /**
-   * @param filter that of the query, or a narrower one
+   * @param query its filters count only as `filter` has them
    * @throws InvalidRequest for invalid filters and for a cursor that is neither a run nor one that retention has removed
    */
-  async list(query: ListRunsQueryDto, filter: RunFilter = readFilter(query)): Promise<OpRunListDto> {
+  async list(query: ListRunsQueryDto, filter: RunFilter): Promise<OpRunListDto> {
     const { limit, direction, cursor } = readPage(query);
     const { manager } = this.dataSource;
     const place = cursor === undefined ? null : await this.#findPlace(manager, cursor, direction);

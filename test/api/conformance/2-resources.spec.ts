@@ -10,6 +10,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const SETTLED = [
   ...Object.keys(showOptions(null)),
   'concurrency',
+  'created_by',
   'labels',
   'name',
   'op_definition_version',

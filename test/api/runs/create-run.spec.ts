@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { showOptions } from '../../../src/runs/options/option-values.js';
 import { describe, test } from 'vitest';
+import { hashApiKey } from '../../../src/auth/api-key.js';
+import { uuidOf } from '../../../src/auth/api-key-verifier.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { numbered, variables } from '../../support/runs/run-options.js';
-import type { TestAnswer } from '../../support/app/test-app.js';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 type Taken = readonly [title: string, sent: object, shown?: object];
@@ -38,6 +40,7 @@ const DEFAULTS = {
   start_at: null,
   op_definition: null,
   op_definition_version: null,
+  created_by: { key_id: uuidOf(hashApiKey(KEYS.admin)), key_name: settingsName('admin', KEYS.admin) },
 };
 
 /** Fields of a run alone: what is sent beside an image, and what the run then shows. Absent: the same. */

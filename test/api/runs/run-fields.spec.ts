@@ -75,6 +75,8 @@ const NOT_REQUESTED = [
   'notBefore',
   'outcome',
   'endedWorker',
+  'createdBy',
+  'createdByName',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),
 ];

@@ -25,6 +25,7 @@ describe('the calls of the client for Python', skipFor(whyNoPython()), () => {
 
   test('list runs by filters, page by page as they are needed', async () => {
     const program = `
+nobody = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b'
 from datetime import datetime, timedelta, timezone
 for n in range(3): api.run_image("never", {"n": n}, selector=["a", "b"], labels={"team": "x", "n": str(n)}, name=f"many-{n}")
 pages = []
@@ -36,13 +37,13 @@ print(next(found).name, len(pages), [run.name for run in found], len(pages))
 def count(**filters): return len(list(api.list(image="never", **filters)))
 print(count(label="n=1"), count(label=["team=x", "n"]), count(selector=["a", "b"]), count(name_prefix="many-2"))
 print(count(created_since=timedelta(hours=1)), count(created_until=timedelta(hours=1)), count(cause="oom", exit_code=3))
-print(count(created_since=datetime(2100, 1, 1, tzinfo=timezone.utc)), count(state=None))
+print(count(created_since=datetime(2100, 1, 1, tzinfo=timezone.utc)), count(state=None), count(created_by="me"), count(created_by=nobody))
 for wrong in ({"stat": "FAILED"}, {"created_since": datetime(2026, 1, 1)}):
     try: list(api.list(**wrong))
     except TypeError as error: print(str(error)[:24])`;
     assert.equal(
       await service.printed(program),
-      "many-2 1 ['many-1', 'many-0'] 2\n1 3 3 1\n3 0 0\n0 3\n'stat' is no filter: the\na time must be a datetim\n",
+      "many-2 1 ['many-1', 'many-0'] 2\n1 3 3 1\n3 0 0\n0 3 3 0\n'stat' is no filter: the\na time must be a datetim\n",
     );
   });
 

@@ -19,6 +19,7 @@ const NAMED_ONLY = [
   'run_terms_in_lists',
   'runs_by_cause',
   'runs_by_concurrency_key',
+  'runs_by_creator',
   'runs_by_definition',
   'runs_by_definition_and_image',
   'runs_by_exit_code',

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import type { DataSource } from 'typeorm';
 import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -17,6 +18,8 @@ const PORTION = 5_000;
 /** Of them in execution: a list of a state of runs that have not ended may read all of these in vain. */
 const EXECUTING = 50;
 const LIMIT = 100;
+/** Ids of API keys that created runs. */
+const [OFTEN_KEY, RARE_KEY] = [randomUUID(), randomUUID()];
 const START = Date.parse('2026-01-01T00:00:00.000Z');
 /** Ten runs share each fifth of a second. */
 const END = START + RUNS * 20;
@@ -55,6 +58,9 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['an image that no run has', { image: 'never', created: {} }],
   ['a frequent definition', { definitionId: 'often', created: {} }],
   ['a rare definition', { definitionId: 'rare', created: {} }],
+  ['a key that created most runs', { createdBy: OFTEN_KEY, created: {} }],
+  ['a key that created few runs', { createdBy: RARE_KEY, created: {} }],
+  ['a frequent state and a key', { state: 'COMPLETED', createdBy: OFTEN_KEY, created: {} }],
   ['a frequent topic', { topic: 'often', created: {} }],
   ['a rare topic', { topic: 'rare', created: {} }],
   ['created[gte]', { created: { gte: new Date(START) } }],
@@ -245,7 +251,7 @@ async function addRuns(dataSource: DataSource, from: number): Promise<void> {
     `insert into runs (
        id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, concurrency_key, concurrency_limit, selector, labels, name, worker_id, ended_worker, queued_at, finished_at, created_at, updated_at, size
+       definition_version, created_by, created_by_name, concurrency_key, concurrency_limit, selector, labels, name, worker_id, ended_worker, queued_at, finished_at, created_at, updated_at, size
      )
      select gen_random_uuid(), state, case when finished_at is null then 'OPEN' else state end, 0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
             1, case when n % 5000 = 0 then 'rare' when n < $2 / 3 and n % 2 = 0 then 'once' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
@@ -253,6 +259,7 @@ async function addRuns(dataSource: DataSource, from: number): Promise<void> {
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 2 = 0 then '1' end,
+            case when n % 5000 = 0 then $6::uuid else $7::uuid end, 'key',
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 2 = 0 then 1 end,
             case when n % 5000 = 0 then '["rare", "too"]'
@@ -275,7 +282,7 @@ async function addRuns(dataSource: DataSource, from: number): Promise<void> {
            from generate_series($3::integer, $4::integer - 1) as n
           cross join lateral (select $1::timestamptz + n / 10 * interval '200 milliseconds' as t) time
        ) as series`,
-    [new Date(START).toISOString(), RUNS, from, from + PORTION, SHORT.gte.toISOString()],
+    [new Date(START).toISOString(), RUNS, from, from + PORTION, SHORT.gte.toISOString(), RARE_KEY, OFTEN_KEY],
   );
   await execute(
     dataSource,

@@ -31,6 +31,8 @@ const FRESH = freshRun({
   definitionVersion: 'v1',
   traceparent: 'parent',
   tracestate: 'state',
+  createdBy: uuidv7(),
+  createdByName: 'key',
 });
 const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 

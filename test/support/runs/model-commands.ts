@@ -148,7 +148,7 @@ class Create implements Command {
       ramMb,
       extraConstraints: grow ? { grow } : null,
     });
-    const carried = { image: 'image', inputs: {}, outputs, topic, ramMb };
+    const carried = { image: 'image', inputs: {}, outputs, topic, createdBy: body.created_by, ramMb };
     const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);
     assert.deepEqual(body, run.expected());
     model.runs.push(run);

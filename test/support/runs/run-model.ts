@@ -38,6 +38,7 @@ export interface Carried {
   readonly inputs: object;
   readonly outputs: object;
   readonly topic: string | null;
+  readonly createdBy: object;
   readonly ramMb: number;
 }
 
@@ -127,6 +128,7 @@ export class ModelRun {
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
       op_definition: null,
       op_definition_version: null,
+      created_by: carried.createdBy,
       createdAt: run.createdAt.toISOString(),
       updatedAt: run.updatedAt.toISOString(),
     };

@@ -18,6 +18,7 @@ export interface FilterFlags {
   readonly cause?: FailureCause;
   readonly exitCode?: number;
   readonly worker?: string;
+  readonly mine?: true;
   readonly endedSince?: string;
   readonly endedUntil?: string;
   readonly since?: string;
@@ -46,6 +47,7 @@ export function withRunFilters(command: Command): Command {
     .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
     .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
     .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
+    .option('--mine', 'runs that this API key has created')
     .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
@@ -54,7 +56,8 @@ export function withRunFilters(command: Command): Command {
 
 /** The filters as the API takes them. Spans are counted from the service's time. */
 export async function filtersOf(flags: FilterFlags, session: Session) {
-  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode, worker } = flags;
+  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode, worker, mine } =
+    flags;
   return {
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
@@ -67,6 +70,7 @@ export async function filtersOf(flags: FilterFlags, session: Session) {
     ...(cause === undefined ? {} : { cause }),
     ...(exitCode === undefined ? {} : { exit_code: exitCode }),
     ...(worker === undefined ? {} : { worker_id: worker }),
+    ...(mine ? { created_by: 'me' } : {}),
     ...(await timesOf(flags, session)),
   };
 }

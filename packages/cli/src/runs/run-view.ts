@@ -58,6 +58,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['topic', run.event_delivery === null ? undefined : oneLine(run.event_delivery.topic)],
       ['worker', summary.worker_id],
       ['created', run.createdAt],
+      ['created by', run.created_by === null ? undefined : oneLine(run.created_by.key_name)],
       ['started', summary.started_at],
       ['finished', summary.finished_at],
       [

@@ -64,6 +64,7 @@ const RUN: Schemas['OpRun'] = {
   execution_summary: {},
   op_definition: 'train',
   op_definition_version: '1',
+  created_by: null,
   ...OPTIONS,
   selector: ['gpu'],
   concurrency: { key: 'disk', limit: 2 },

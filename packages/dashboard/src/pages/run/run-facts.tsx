@@ -65,6 +65,15 @@ export function RunFacts({ run }: { readonly run: Run }) {
           }
         />
       </Fact>
+      {run.created_by !== null && (
+        <Fact name="Created by">
+          <PageLink
+            page="/runs"
+            query={{ created_by: run.created_by.key_id }}
+            text={run.created_by.key_name}
+          />
+        </Fact>
+      )}
       <Fact name="Topic">
         <PageLink page="/feed" query={{ topic: delivery?.topic }} text={delivery?.topic} />
       </Fact>

@@ -38,6 +38,7 @@ const TEXTS = [
   ['cause', ({ execution_summary: { cause } }) => [cause]],
   ['exit_code', ({ execution_summary: { exit_code: code } }) => [code?.toString()]],
   ['worker_id', ({ execution_summary: { worker_id: worker } }) => [worker]],
+  ['created_by', ({ created_by: key }) => ['me', key?.key_id]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
   (run: Run) => readonly (string | null | undefined)[],

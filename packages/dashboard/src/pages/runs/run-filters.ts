@@ -15,6 +15,7 @@ export const FILTER_LABELS = {
   cause: 'Cause of failure',
   exit_code: 'Exit code',
   worker_id: 'Worker',
+  created_by: 'Created by (me, or the id of a key)',
   from: 'Created from',
   to: 'Created to',
   ended_from: 'Ended from',
