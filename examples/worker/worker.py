@@ -20,6 +20,7 @@ UNSUPPORTED = {"secrets_from", "files", "mounts", "image_pull_secret", "workdir"
                "cpu_millis", "cpu_limit_millis", "gpus", "gpu_selector", "shm_mb"}
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED", "SUBMITTED", "PREPARING"}
 timeout = 60.0  # the service's word replaces it
+accepted = 0.0  # when the newest heartbeat was accepted
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
 beating, changed = threading.Lock(), threading.Event()
 tells = False  # whether answers to heartbeats name lost runs: those of an older service do not
@@ -32,6 +33,7 @@ doubting, refused = threading.Lock(), False  # whether the key is being asked ab
 def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connection: None, heads=lambda headers: None):
     """One request: (status, JSON of a 200 or detail of an error, pause asked for); status 0 when the service gave no answer.
 
+    With status 0, what is told is None, or the status with which something in front of the service refuses what was sent.
     No redirect is followed: it would hand the key to somebody else. The limit is one of silence; a large body may take its
     time, at 4 KiB a second and more.
     """
@@ -39,6 +41,7 @@ def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connect
     sent = {"X-API-Key": KEY, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
     data = None if body is None else json.dumps(body).encode()
     connection, asked = CONNECTION(PLACE.netloc, timeout=limit + len(data or b"") / 4096), 0
+    status = 0
     try:
         connection.connect()
         begin(connection)
@@ -51,7 +54,7 @@ def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connect
         answer = understood(status, answer.read(), got.get_content_type())
         timeout = float(got.get("X-Worker-Timeout") or timeout)
     except (OSError, http.client.HTTPException, ValueError):
-        return 0, None, asked
+        return 0, status if 400 <= status < 500 and status not in (401, 404, 407, 408, 425, 429) else None, asked
     finally:
         connection.close()
     if status in (401, 403) and path != "/whoami":
@@ -103,12 +106,21 @@ def doubt():
 
 
 def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambda: True, heads=lambda headers: None):
-    """Repeats one and the same request until it was taken or refused; status 0 when nobody wants it any more."""
-    pause = 0.5
+    """Repeats one and the same request until it was taken or refused; status 0 when nobody wants it any more.
+
+    A body that a proxy refuses at five tries and for the worker timeout, while heartbeats are accepted, is refused: 413.
+    """
+    pause, since, refusals = 0.5, None, 0
     while goes_on():
         status, answer, asked = call(method, path, body, headers, limit, heads=heads)
         if 200 <= status < 300 or (400 <= status < 500 and status not in (408, 425, 429)):
             return status, answer
+        if body and isinstance(answer, int):
+            now, refusals = time.monotonic(), refusals + 1
+            since = since or now
+            if refusals >= 5 and now - since >= timeout and now - accepted < timeout / 2:
+                size = len(json.dumps(body))
+                return 413, f"a proxy in front of the service refuses {size} bytes with HTTP {answer}"
         time.sleep(max(asked, pause * random.uniform(0.5, 1)))
         pause = min(pause * 2, 15)
     return 0, None
@@ -133,7 +145,7 @@ def renew():
 
 def heartbeat():
     """Says for ever that this worker lives and which run it holds, and hears whether that is lost."""
-    global tells, plain
+    global tells, plain, accepted
     resources = {"cpu_cores": os.cpu_count() or 1, "ram_mb": 1024, "gpus": []}
     while True:
         changed.clear()
@@ -152,6 +164,7 @@ def heartbeat():
             status, answer, _ = call("POST", "/workers/heartbeat" + query, body, limit=wait + timeout / 6, begin=begin)
         if status == 200:
             registered.set()
+            accepted = time.monotonic()
             tells, lost = "lost_ops" in answer, answer.get("lost_ops", []) if named else []
             plain = plain and not tells
             for run in lost:
@@ -194,6 +207,7 @@ class Attempt:
         self.op, self.path, self.number = op, "/runs/" + op["id"], op["attempt"]
         self.child, self.why, self.ended, self.key, self.sent = None, None, threading.Event(), uuid.uuid4(), 0
         self.told = False  # whether a heartbeat has heard that it is lost
+        self.refusal = ""  # what the newest report was told when it was refused
         self.fence, self.mask = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number)}, masking([])
 
     def stop(self, why):
@@ -211,6 +225,7 @@ class Attempt:
         status, told = until_known("POST", self.path + "/events", body, headers, goes_on=lambda: self.why != "lost")
         if status == 409 or (status == 400 and "Run is already in terminal state" in told):
             self.stop("lost")
+        self.refusal = told or ""
         return status
 
     def hear(self, run):
@@ -267,8 +282,11 @@ class Attempt:
         if self.why == "drain":
             kind, msg, payload = "FAILED", "Stopped", {"error_message": f"Worker '{ME}' is shutting down", "cause": "infrastructure"}
         if kind and self.why != "lost" and self.report(kind, msg, payload) in (400, 413, 415, 422):
-            # What is refused for what it says is told plainly.
-            self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run", "cause": "error"})
+            # What is refused for what it says is told plainly. A proxy that refuses this, too, refuses every report.
+            why = dict(payload) if kind == "FAILED" else {"cause": "error"}
+            why["error_message"] = f"The end of the run was refused: {self.refusal}"[:4000]
+            while self.report("FAILED", "Refused", why) == 413:
+                why["error_message"] = "The end of the run was refused"
 
     def secrets(self):
         """The values of the run's secrets by variable, from now on masked. They are in memory alone."""

@@ -30,8 +30,20 @@ export const MUTANTS: readonly Mutant[] = [
   ...mistakes('foreign-answers', {
     'a page of a proxy counts as a refusal': [
       /timeline should be|should be COMPLETED|should be the last/,
-      '    answer = json.loads(text)\n    if not isinstance(answer, dict):',
-      '    if status >= 400:\n        return "HTTP error"\n    answer = json.loads(text)\n    if not isinstance(answer, dict):',
+      '    answer = json.loads(text, parse_int=integer)\n    if not isinstance(answer, dict):',
+      '    if status >= 400:\n        return "HTTP error"\n    answer = json.loads(text, parse_int=integer)\n    if not isinstance(answer, dict):',
+    ],
+  }),
+  ...mistakes('refusing-proxy', {
+    'a report that a proxy refuses is repeated for ever': [
+      /in vain until/,
+      '            if refusals >= 5 and',
+      '            if False and',
+    ],
+    'a few pages of a proxy end it': [
+      /was given up after/,
+      'refusals >= 5 and now - since >= timeout and now - accepted < timeout / 2',
+      'refusals >= 3',
     ],
   }),
   ...mistakes('slow-answer', {

@@ -1,6 +1,7 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { claimedRuns, inOrder, kindOf, type Exchange } from '../exchange.js';
+import { claimedRuns, eventTypeOf, headerOf, inOrder, kindOf, type Exchange } from '../exchange.js';
 import type { RequestFault } from '../fault-proxy.js';
+import { checkTimeline } from '../kit-runs.js';
 import { check, type Scenario } from '../scenario.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
@@ -32,6 +33,18 @@ export const PROXIES: readonly Scenario[] = [
     },
   },
   {
+    name: 'refusing-proxy',
+    promise:
+      'a COMPLETED or FAILED that a proxy refuses for what it contains, while heartbeats arrive, is repeated for the worker timeout, then becomes a FAILED that arrives',
+    async run(context) {
+      await context.startWorker();
+      await refusedByProxy(context, 'COMPLETED', 413);
+      await refusedByProxy(context, 'FAILED', 403);
+      context.proxy.faults = {};
+      await context.checkAnotherRun();
+    },
+  },
+  {
     name: 'odd-refusals',
     promise: 'one 401 or 403 of the service stops nothing: the request is repeated',
     async run(context) {
@@ -59,6 +72,34 @@ export const PROXIES: readonly Scenario[] = [
     },
   },
 ];
+
+/** A proxy answers each try of the first report of the type with a page. */
+async function refusedByProxy(context: ScenarioContext, type: string, status: number): Promise<void> {
+  const { proxy, runs } = context;
+  const tries: Exchange[] = [];
+  proxy.faults = {
+    onRequest: (asked) => {
+      const key = headerOf(asked, 'Idempotency-Key');
+      const [first] = tries;
+      if (eventTypeOf(asked) !== type || (first && key !== headerOf(first, 'Idempotency-Key'))) return null;
+      tries.push(asked);
+      return page(status);
+    },
+  };
+  const isExit = type === 'FAILED';
+  const mark = `refusing-proxy-${type}`;
+  const id = await runs.create({ mark, exit: isExit ? 1 : 0, outputs: { refused: 'x'.repeat(5000) } });
+  const run = await runs.untilState(id, 'FAILED');
+  const { execution_summary: summary } = run;
+  checkTimeline(run, '1 STARTED, 1 FAILED');
+  const repeatedMs = (tries.at(-1)?.atMs ?? 0) - (tries[0]?.atMs ?? 0);
+  check(tries.length >= 5, `the ${type} was given up after ${tries.length} tries`);
+  check(repeatedMs >= context.timeoutMs / 2, `the ${type} was given up after ${repeatedMs.toFixed(0)} ms`);
+  const cause = isExit ? 'exit' : 'error';
+  check(summary.cause === cause, `the cause should be ${cause}; it is ${summary.cause ?? 'none'}`);
+  const message = summary.error_message ?? '';
+  check(message.includes(String(status)), `error_message does not name the status ${status}: ${message}`);
+}
 
 /** A run is executed once, with its event, its outputs, and its log if the worker ships logs. */
 async function executeOnce(context: ScenarioContext, mark: string): Promise<void> {

@@ -125,9 +125,12 @@ export class EventSender {
   }
 
   /** Says on the timeline that an event is missing there. */
-  private tellDropped({ event: { type }, idempotencyKey }: Waiting, { status, detail }: Refusal): void {
+  private tellDropped({ event: { type }, idempotencyKey }: Waiting, refusal: Refusal): void {
     if (type === EVENTS_DROPPED) return;
-    const why = status === 413 ? 'it is larger than the service takes' : `the service refused it: ${detail}`;
+    const { status, detail, isByProxy } = refusal;
+    const byService =
+      status === 413 ? 'it is larger than the service takes' : `the service refused it: ${detail}`;
+    const why = isByProxy === true ? detail : byService;
     const msg = clipMessage(`An event of the type ${type} is dropped: ${why}`);
     const event = { type: EVENTS_DROPPED, msg };
     this.waiting.unshift({ event, idempotencyKey: `${idempotencyKey}:dropped`, settle: null });

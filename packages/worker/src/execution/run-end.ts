@@ -73,9 +73,13 @@ async function reportCompleted(
   if (change !== null && delivery.kind === 'refused' && delivery.status === 413)
     delivery = await send(completedEvent(outputs, BRIEFLY));
   if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
-  const { status, detail } = delivery;
+  const { status, detail, isByProxy } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
-  const message = clipMessage(`The service refused the run's outputs: ${why}`);
+  const message = clipMessage(
+    isByProxy === true
+      ? `The outputs of the run do not reach the service: ${detail}`
+      : `The service refused the run's outputs: ${why}`,
+  );
   const outcome = { kind: 'failed', origin: 'run', cause: 'error', summary: message, message } as const;
   return reportFailed(outcome, send, logger);
 }
@@ -95,8 +99,13 @@ async function reportFailed(
   const end = END_OF[origin];
   if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
-  const plain = `The service refused the reason of the failure (${delivery.status})`;
-  return endOf(await send(failed(plain, plain, why)), end, logger);
+  const by = delivery.isByProxy === true ? 'A proxy in front of the service' : 'The service';
+  const plain = `${by} refused the reason of the failure (${delivery.status})`;
+  for (;;) {
+    const last = await send(failed(plain, plain, why));
+    // A proxy that refuses this, too, refuses every report: its content is not the reason.
+    if (last.kind !== 'refused' || last.isByProxy !== true) return endOf(last, end, logger);
+  }
 }
 
 function failed(msg: string, message: string, why: JsonObject): RunEvent {

@@ -237,8 +237,8 @@ export class HeartbeatLoop {
       return { kind: 'accepted', hasNews: killed.length > 0 || (lostRuns ?? []).length > 0 };
     }
     if (signal.aborted) return { kind: 'replaced' };
+    this.withInputs &&= answer.status !== 413;
     if (answer.kind === 'refused') {
-      this.withInputs &&= answer.status !== 413;
       // Another process of the service may be of an older version.
       if (waitSeconds > 0 && answer.status === 400) {
         this.tells = false;

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../process/clock.js';
 import type { Answer, KeyView, Refusal, ServiceApi } from './service-api.js';
 
-/** Refusals of GET /whoami in a row that confirm that the key is refused. */
+/** Refusals of one request, or of GET /whoami, in a row that confirm it. */
 const CONFIRMATIONS = 5;
 
 /** Requests whose refusals are counted, at most. */
@@ -31,6 +31,7 @@ interface Forbidden {
 /**
  * Decides whether the service refuses the worker's key. One 401 or 403 is no proof: it is confirmed by GET /whoami, several
  * times over a period. Until then, and afterwards, callers see a service that does not answer, and repeat their requests.
+ * What is refused for a whole period while other requests are accepted is refused for itself, also by a proxy.
  */
 export class KeyWatch {
   /** The service with requests whose 401 and 403 are `unreachable`. */
@@ -48,6 +49,8 @@ export class KeyWatch {
   ) {
     const settle = async <T>(answer: Promise<Answer<T>>, request: string) =>
       this.settle(await answer, request);
+    const settleReport = async <T>(answer: Promise<Answer<T>>, request: string) =>
+      this.settle(this.settleProxy(await answer, request), request);
     this.api = {
       whoami: () => service.whoami(),
       heartbeat: (...call) => settle(service.heartbeat(...call), 'heartbeat'),
@@ -57,9 +60,9 @@ export class KeyWatch {
       getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
       getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
       postEvent: (id, event, reporter) =>
-        settle(service.postEvent(id, event, reporter), `event ${id} ${reporter.idempotencyKey}`),
+        settleReport(service.postEvent(id, event, reporter), `event ${id} ${reporter.idempotencyKey}`),
       putLogChunk: (address, chunk, signal) =>
-        settle(
+        settleReport(
           service.putLogChunk(address, chunk, signal),
           `log ${address.runId} ${address.attempt} ${address.number}`,
         ),
@@ -83,6 +86,17 @@ export class KeyWatch {
     }
     if (this.current === 'accepted') void this.confirm(answer);
     return { kind: 'unreachable', reason: `HTTP ${answer.status}: ${answer.detail}` };
+  }
+
+  /** What a report is answered that a proxy refuses, while it lets other requests pass. */
+  private settleProxy<T>(answer: Answer<T>, request: string): Answer<T> {
+    if (answer.kind !== 'unreachable' || answer.refusedBytes === undefined) return answer;
+    // An answer soon after the first refusal may be of a heartbeat that waited since before it.
+    const acceptedMs = this.options.clock.nowMs() - this.acceptedAtMs;
+    if (!this.stands(request) || acceptedMs >= this.options.periodMs() / 2) return answer;
+    const { status = 0, refusedBytes } = answer;
+    const detail = `a proxy in front of the service refuses ${refusedBytes} bytes with HTTP ${status}`;
+    return { kind: 'refused', status, detail, isByProxy: true };
   }
 
   /** Whether the service forbids the request for the whole period, although it has accepted the key in the meantime. */
@@ -134,7 +148,9 @@ export class KeyWatch {
 }
 
 function isKeyRefusal(answer: Answer<unknown>): answer is Refusal {
-  return answer.kind === 'refused' && (answer.status === 401 || answer.status === 403);
+  return (
+    answer.kind === 'refused' && answer.isByProxy !== true && (answer.status === 401 || answer.status === 403)
+  );
 }
 
 /** Whether a key with these rights may act as the worker. */

@@ -170,6 +170,17 @@ test('only a 4xx that a repetition would get again is a refusal', async () => {
   }
 });
 
+test('a page in answer to a report may refuse its bytes, but not one that asks for a login or finds no route', async () => {
+  const bytes = Buffer.byteLength('{"type":"COMPLETED","msg":""}');
+  const told: unknown[] = [];
+  for (const status of [400, 403, 406, 413, 401, 404, 407, 408, 425, 429, 502, 302]) {
+    service.answer = () => new Response('<html>no</html>', { status });
+    const answer = await api.postEvent('r', { type: 'COMPLETED', msg: '' }, REPORTER);
+    told.push(answer.kind === 'unreachable' ? answer.refusedBytes : answer);
+  }
+  assert.deepEqual(told, [...Array<number>(4).fill(bytes), ...Array<undefined>(8).fill(undefined)]);
+});
+
 test('reads Retry-After', async () => {
   for (const [header, seconds] of [
     ['7', 7],

@@ -11,6 +11,9 @@ export const NOT_MODIFIED = 304;
 /** 4xx answers that allow a retry. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
+/** 4xx answers of a proxy that say nothing of the request's content: a login or a route is missing. */
+const OF_ROUTE: ReadonlySet<number> = new Set([401, 404, 407]);
+
 interface ClientResult<T> {
   readonly data?: T;
   readonly error?: unknown;
@@ -40,7 +43,8 @@ export async function ask<T>(
   const { signal, fetch, serialize: bodySerializer } = transfer;
   try {
     const { data, error, response } = await call({ signal, fetch, bodySerializer, redirect: 'manual' });
-    if (!response.ok && response.status !== NOT_MODIFIED) return answerOf(error, response);
+    if (!response.ok && response.status !== NOT_MODIFIED)
+      return answerOf(error, response, transfer.sentBytes);
     const value = read(data, response);
     if (value !== null) return { kind: 'ok', value };
     return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };
@@ -51,15 +55,19 @@ export async function ask<T>(
   }
 }
 
-function answerOf(error: unknown, { status, headers }: Response): Answer<never> {
+function answerOf(error: unknown, { status, headers }: Response, sentBytes: number): Answer<never> {
   const detail = detailOf(error, headers);
-  if (detail !== null && status >= 400 && status < 500 && !RETRYABLE.has(status))
-    return { kind: 'refused', status, detail };
+  const isRefusal = status >= 400 && status < 500 && !RETRYABLE.has(status);
+  if (detail !== null && isRefusal) return { kind: 'refused', status, detail };
   const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
   const reason = `HTTP ${status}${detail === null ? " that is not the service's: a proxy, or SERVICE_URL is wrong" : `: ${detail}`}`;
-  return retryAfterSeconds >= 0
-    ? { kind: 'unreachable', reason, status, retryAfterSeconds }
-    : { kind: 'unreachable', reason, status };
+  return {
+    kind: 'unreachable',
+    reason,
+    status,
+    ...(retryAfterSeconds >= 0 && { retryAfterSeconds }),
+    ...(isRefusal && sentBytes > 0 && !OF_ROUTE.has(status) && { refusedBytes: sentBytes }),
+  };
 }
 
 /** What an error of the service says, with its list of problems; null: it is not in the service's error form. */
@@ -86,13 +94,14 @@ export function isIdRefusal({ status, detail }: Refusal): boolean {
   return status === 403 && detail.startsWith('API key is not bound to worker');
 }
 
-/** Whether the service refuses the content, so that it would refuse it from any sender. */
-export function isContentRefused({ status }: Refusal): boolean {
-  return [400, 413, 415, 422].includes(status);
+/** Whether the service, or a proxy in front of it, refuses the content, so that it would refuse it from any sender. */
+export function isContentRefused({ status, isByProxy }: Refusal): boolean {
+  return isByProxy === true || [400, 413, 415, 422].includes(status);
 }
 
 /** Whether a refused event means that the run has ended or is assigned to another worker. */
-export function isRunLost({ status, detail }: Refusal): boolean {
+export function isRunLost({ status, detail, isByProxy }: Refusal): boolean {
+  if (isByProxy === true) return false;
   if (status === 409) return !isKeyUsed({ status, detail });
   return status === 400 && detail.startsWith('Run is already in terminal state');
 }
@@ -136,6 +145,8 @@ export interface TransferLimits {
 class Transfer {
   /** Aborts with a TimeoutError at a limit. */
   readonly signal: AbortSignal;
+  /** Bytes of the request's body. */
+  sentBytes = 0;
   private readonly controller = new AbortController();
   private timer: NodeJS.Timeout | undefined;
 
@@ -150,7 +161,8 @@ class Transfer {
   readonly serialize = (body: unknown): string => {
     const text = stringifyJson(body);
     const { timeoutMs, isTotal = false } = this.limits;
-    const uploadMs = Math.ceil((Buffer.byteLength(text) / MIN_BYTES_PER_SECOND) * 1000);
+    this.sentBytes = Buffer.byteLength(text);
+    const uploadMs = Math.ceil((this.sentBytes / MIN_BYTES_PER_SECOND) * 1000);
     if (!isTotal) this.limit(timeoutMs + uploadMs, `no answer within ${timeoutMs + uploadMs} ms`);
     return text;
   };

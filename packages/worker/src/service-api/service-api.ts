@@ -6,17 +6,26 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { toWireConstraints, type Constraints } from './constraints.js';
 
 /**
- * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again. `unreachable`: the
- * service has not answered (no connection, timeout, 5xx, 429, or an answer that is not in a form of the service); retry later.
+ * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again, or of a proxy that
+ * lets other requests pass. `unreachable`: the service has not answered (no connection, timeout, 5xx, 429, or an answer that is
+ * not in a form of the service); retry later.
  */
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
-  | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
+  | {
+      readonly kind: 'refused';
+      readonly status: number;
+      readonly detail: string;
+      /** Whether a proxy in front of the service refuses what the request contains; the service has not seen it. */
+      readonly isByProxy?: true;
+    }
   | {
       readonly kind: 'unreachable';
       readonly reason: string;
       readonly status?: number;
       readonly retryAfterSeconds?: number;
+      /** Bytes of the request's body, where a proxy in front of the service may refuse it. */
+      readonly refusedBytes?: number;
     };
 
 export type Refusal = Extract<Answer<never>, { kind: 'refused' }>;

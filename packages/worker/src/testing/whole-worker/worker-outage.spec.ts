@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'vitest';
+import { describe, test } from 'vitest';
+import type { Answer } from '../../service-api/service-api.js';
 import { DOWN, eventTypes } from '../fake-service.js';
 import { makeHarness, startedRun } from '../worker-harness.js';
 
@@ -159,4 +160,69 @@ test('sends heartbeats without inputs after the service found one too large', as
     [['run-1', {}]],
   );
   container.end(0);
+});
+
+/** A page of a proxy in answer to a large report. */
+function refusal(status: number): Answer<never> {
+  return { kind: 'unreachable', reason: `HTTP ${status}`, status, refusedBytes: 1_572_864 };
+}
+
+describe('a proxy that refuses what a report contains, while it lets heartbeats pass,', () => {
+  test('fails a run whose outputs it refuses for the worker timeout, with the bytes and the status', async () => {
+    const { harness, clock, service, run, container } = await startedRun();
+    service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? refusal(413) : undefined);
+    container.writeOutputs('{"ok":true}');
+    container.end(0);
+    await clock.pass(50_000);
+    assert.equal(run.state, 'RUNNING');
+    await clock.until('the end is reported', () => run.state === 'FAILED', 1_000);
+    const tries = service.calls.filter(({ event }) => event?.type === 'COMPLETED');
+    assert.ok(tries.length >= 5);
+    const { error_message: message, cause } = run.timeline.at(-1)?.payload ?? {};
+    assert.deepEqual(
+      [message, cause],
+      [
+        'The outputs of the run do not reach the service: a proxy in front of the service refuses 1572864 bytes with HTTP 413',
+        'error',
+      ],
+    );
+    assert.equal(await harness.end(), 0);
+  });
+
+  test('leaves a failed run its cause and exit code when it refuses the reason, and may refuse that for long', async () => {
+    const { clock, service, run, container } = await startedRun();
+    service.onCall = ({ event }) => (event?.type === 'FAILED' ? refusal(403) : undefined);
+    container.print('select * from users');
+    container.end(3);
+    await clock.pass(600_000);
+    assert.equal(run.state, 'RUNNING');
+    service.onCall = () => undefined;
+    await clock.until('the end is reported', () => run.state === 'FAILED', 1_000);
+    assert.deepEqual(Object.entries(run.timeline.at(-1)?.payload ?? {}).slice(0, 3), [
+      ['error_message', 'A proxy in front of the service refused the reason of the failure (403)'],
+      ['cause', 'exit'],
+      ['exit_code', 3],
+    ]);
+  });
+
+  test('costs an event of the log alone, in whose place the reason is told', async () => {
+    const { harness, clock, service, run, container } = await startedRun();
+    service.onCall = ({ event }) => (event?.type === 'ODD' ? refusal(406) : undefined);
+    container.print('{"type":"ODD","msg":1}');
+    container.print('{"type":"NOTE","msg":2}');
+    await clock.until('the next event', () => eventTypes(run).includes('NOTE'), 1_000);
+    assert.deepEqual(eventTypes(run), ['STARTED', 'EVENTS_DROPPED', 'NOTE']);
+    assert.match(String(run.timeline[1]?.msg), /a proxy in front of the service refuses 1572864 bytes/);
+    container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+  });
+
+  test('is taken for an outage while it refuses heartbeats too', async () => {
+    const { harness, clock, service, run, container } = await startedRun();
+    service.onCall = () => refusal(403);
+    container.end(0);
+    await clock.pass(600_000);
+    service.onCall = () => undefined;
+    await harness.untilState(run, 'COMPLETED');
+  });
 });
