@@ -75,8 +75,8 @@ export class CreateApiKeyDto {
   worker_capabilities?: string[];
 
   /**
-   * From then on the key is refused; never unless given. An ISO 8601 date and time with a zone, or a span from the service's time on,
-   * such as `12h` or `90d`. @example 90d
+   * From then on the key is refused; never unless given. UNIX seconds, an ISO 8601 date and time with a zone, or a span from the
+   * service's time on, such as `12h` or `90d`. @example 90d
    */
   @OptionalField()
   @IsTimeOrSpan((value) => readTime(value, Date.now()) !== null)

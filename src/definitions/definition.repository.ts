@@ -102,6 +102,26 @@ export class DefinitionRepository {
     });
   }
 
+  /** Up to 500 names of definitions, from those on that begin with the first letter of a name: one index step each. */
+  async listNamesLike(name: string): Promise<string[]> {
+    const found = await rows<{ readonly id: string }>(
+      this.definitions.manager,
+      `with recursive names(id, n) as (
+         (select id, 1 from ${DEFINITIONS.name} where id >= left($1::text, 1) order by id limit 1)
+         union all
+         select next.id, names.n + 1
+           from names
+          cross join lateral (
+            select id from ${DEFINITIONS.name} d where d.id > names.id order by id limit 1
+          ) next
+          where names.n < 500
+       )
+       select id from names`,
+      [name],
+    );
+    return found.map(({ id }) => id);
+  }
+
   /** Versions of one definition, newest first. @param after the page starts after it */
   listVersions(id: string, limit: number, after?: VersionPlace): Promise<DefinitionEntity[]> {
     const query = this.definitions

@@ -3,11 +3,13 @@ import { DomainError } from '../common/errors/domain-error.js';
 export class DefinitionNotFound extends DomainError {
   readonly kind = 'not-found';
 
-  constructor(id: string, version?: string) {
+  /** @param nearest a name that was probably meant */
+  constructor(id: string, version?: string, nearest?: string) {
     super(
       version === undefined
         ? `OpDefinition '${id}' not found`
         : `OpDefinition '${id}' version '${version}' not found`,
+      { errors: nearest === undefined ? [] : [`did you mean '${nearest}'?`] },
     );
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
+import { nearestName } from '@longshore/common/nearest-name';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
@@ -98,7 +99,7 @@ export class DefinitionsService {
           : 'version is required, or all=true for all versions',
       );
     }
-    if ((await this.definitions.remove(id, version, by)) === 0) throw new DefinitionNotFound(id, version);
+    if ((await this.definitions.remove(id, version, by)) === 0) throw await this.#notFound(id, version);
   }
 
   /** Versions of all definitions. @throws InvalidRequest if the cursor is not an existing version */
@@ -176,8 +177,13 @@ export class DefinitionsService {
 
   async #row(id: string, version: string | undefined): Promise<DefinitionEntity> {
     const row = await this.definitions.find(id, version);
-    if (!row) throw new DefinitionNotFound(id, version);
+    if (!row) throw await this.#notFound(id, version);
     return row;
+  }
+
+  async #notFound(id: string, version: string | undefined): Promise<DefinitionNotFound> {
+    const names = await this.definitions.listNamesLike(id);
+    return new DefinitionNotFound(id, version, names.includes(id) ? undefined : nearestName(id, names));
   }
 }
 

@@ -88,10 +88,10 @@ export class LogWriter {
   async #readState({ runId, attempt, workerId }: ChunkAddress): Promise<LogState | null> {
     const status = await this.repository.findStatus(runId, attempt);
     if (status === null) throw new RunNotFound(runId);
-    if (status.attempt === null) throw new LogChunkRefused(`OpRun '${runId}' has no attempt ${attempt}`);
+    if (status.attempt === null) throw new LogChunkRefused(`Run '${runId}' has no attempt ${attempt}`);
     // Only the worker that opened the log writes it, even if an admin assigns the attempt to another one.
     if ((status.log?.workerId ?? status.workerId) !== workerId) {
-      throw new LogChunkRefused(`Attempt ${attempt} of OpRun '${runId}' was not assigned to this worker`);
+      throw new LogChunkRefused(`Attempt ${attempt} of run '${runId}' was not assigned to this worker`);
     }
     return status.log?.state ?? null;
   }

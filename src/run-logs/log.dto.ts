@@ -15,7 +15,7 @@ import {
   NestedList,
   OptionalField,
 } from '../common/http/validation/dto-decorators.js';
-import { readTimestamp } from '@longshore/common/json/read-timestamp';
+import { readInstant } from '@longshore/common/json/read-timestamp';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../runs/machine/run.js';
 
@@ -68,16 +68,16 @@ export type LogEntryDto = LogLineDto | LogGapDto;
 
 @ApiSchema({ name: 'LogChunkLine', description: 'A log line, as a worker sends it.' })
 export class LogChunkLineDto {
-  /** When it was printed, ISO 8601 with a time zone; stored to the millisecond. @example 2026-01-02T03:04:05.678Z */
+  /** When it was printed, ISO 8601 with a time zone, or UNIX seconds; stored to the millisecond. @example 2026-01-02T03:04:05.678Z */
   @ValidateBy({
     name: 'isLogTime',
     validator: {
-      validate: (value: unknown) => typeof value === 'string' && readTimestamp(value) !== null,
-      defaultMessage: () => '$property must be an ISO 8601 date and time with its zone',
+      validate: (value: unknown) => readInstant(value) !== null,
+      defaultMessage: () => '$property must be an ISO 8601 date and time with its zone, or UNIX seconds',
     },
   })
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  t: string;
+  @ApiProperty({ oneOf: [{ type: 'string', format: 'date-time' }, { type: 'number' }] })
+  t: string | number;
 
   @IsIn(LOG_STREAMS)
   @ApiProperty(LOG_STREAM_SCHEMA)
@@ -131,7 +131,7 @@ export class LogPositionDto {
 }
 
 export function toLogLine({ t, stream, text, continued = false }: LogChunkLineDto): LogLine {
-  return { t: readTimestamp(t)?.getTime() ?? 0, stream, text, continued };
+  return { t: readInstant(t)?.getTime() ?? 0, stream, text, continued };
 }
 
 export class LogStreamQueryDto {

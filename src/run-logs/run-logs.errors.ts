@@ -4,7 +4,7 @@ export class AttemptNotFound extends DomainError {
   readonly kind = 'not-found';
 
   constructor(runId: string, attempt: number) {
-    super(`OpRun '${runId}' has no attempt ${attempt}`);
+    super(`Run '${runId}' has no attempt ${attempt}`);
   }
 }
 

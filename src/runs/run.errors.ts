@@ -79,7 +79,7 @@ export class PrecedingEventFailed extends DomainError {
   readonly kind = 'unavailable';
 
   constructor(readonly runId: string) {
-    super(`An earlier event of OpRun '${runId}' could not be recorded`, { retryAfterSeconds: 1 });
+    super(`An earlier event of run '${runId}' could not be recorded`, { retryAfterSeconds: 1 });
   }
 }
 

@@ -60,7 +60,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   sendHeartbeat: { 400: invalid('worker_id is required', 'resources is required', 'tags is required') },
   putLogChunk: {
     400: invalid('first_line is required', 'lines is required'),
-    409: { detail: `Attempt 1 of OpRun '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
+    409: { detail: `Attempt 1 of run '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
   },
   getRunSecrets: { 409: NOT_ASSIGNED },
   createRuns: { 400: invalid('runs is required') },

@@ -22,8 +22,9 @@ export function readFilterQuery(filter: JsonObject): RunFilterDto {
   const members: [string, JsonValue][] = Object.entries(parsedOf(filter));
   const problems = members.flatMap(([name, value]) => {
     if (value === '') return [`${fieldPath(FILTER, name)} must not be empty`];
-    const isNumber = TIMES.has(name) || name === 'exit_code';
-    return isNumber && typeof value === 'string' ? [`${fieldPath(FILTER, name)} must be an integer`] : [];
+    return name === 'exit_code' && typeof value === 'string'
+      ? [`${fieldPath(FILTER, name)} must be an integer`]
+      : [];
   });
   if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   const query = Object.fromEntries(

@@ -124,7 +124,9 @@ function eventSchema(name: TypeName) {
 }
 
 function nullable({ type, description, ...schema }: ValueSchema): object {
-  if (schema.enum === undefined) return { type: [type, 'null'], ...schema, description };
+  // A time may also be UNIX seconds.
+  const types = schema.format === undefined ? [type] : [type, 'number'];
+  if (schema.enum === undefined) return { type: [...types, 'null'], ...schema, description };
   return { anyOf: [{ type, enum: schema.enum }, { type: 'null' }], description };
 }
 

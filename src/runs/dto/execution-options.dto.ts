@@ -143,8 +143,8 @@ export class RunExecutionOptionsInputDto extends ExecutionOptionsInputDto {
   outputs?: JsonObjectValue;
 
   /**
-   * The run is not assigned before this time, at most 366 days ahead: an ISO 8601 date and time with a zone, or a span from the
-   * service's time on, such as `90s`, `10m`, `2h` or `3d`. A time in the past counts as now.
+   * The run is not assigned before this time, at most 366 days ahead: UNIX seconds, an ISO 8601 date and time with a zone, or a
+   * span from the service's time on, such as `90s`, `10m`, `2h` or `3d`. A time in the past counts as now.
    */
   @OptionalField()
   @IsTimeOrSpan(isStartTime, `at most ${MAX_DAYS_AHEAD} days ahead`)

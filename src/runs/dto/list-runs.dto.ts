@@ -5,6 +5,7 @@ import {
   QueryInteger,
   QueryString,
   QueryTextList,
+  QueryTime,
 } from '../../common/http/validation/query-decorators.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
 import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './execution-options.dto.js';
@@ -14,19 +15,13 @@ import { RUN_STATES } from '../machine/run-state.js';
 /** Runs of a page unless asked otherwise. */
 export const DEFAULT_RUN_LIMIT = 10;
 
-/** Bounds of the timestamps, in seconds: the years 1 to 9999, which PostgreSQL and JavaScript can both store. */
-export const EARLIEST_CREATED = -62_135_596_800;
-export const LATEST_CREATED = 253_402_300_799;
-
-const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
-
 /** Runs: all conditions that are given must hold. */
 @ApiSchema({
   name: 'RunFilter',
   description: 'Runs, by the parameters of GET /runs: all that are given must hold.',
 })
 export class RunFilterDto {
-  /** State of the run. */
+  /** State of the run, in upper or lower case. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   @IsOptional()
   @QueryString()
@@ -92,52 +87,36 @@ export class RunFilterDto {
   @QueryString()
   worker_id?: string;
 
-  /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */
+  @QueryTime()
   'created[gte]'?: string;
 
-  /** Created at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Created at this time or earlier. With curl, add `-g`. */
+  @QueryTime()
   'created[lte]'?: string;
 
-  /** Created after this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Created after this time. With curl, add `-g`. */
+  @QueryTime()
   'created[gt]'?: string;
 
-  /** Created before this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Created before this time. With curl, add `-g`. */
+  @QueryTime()
   'created[lt]'?: string;
 
-  /** Ended at this UNIX timestamp or later, in seconds; runs that have ended only. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Ended at this time or later; runs that have ended only. With curl, add `-g`. */
+  @QueryTime()
   'ended[gte]'?: string;
 
-  /** Ended at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Ended at this time or earlier. With curl, add `-g`. */
+  @QueryTime()
   'ended[lte]'?: string;
 
-  /** Ended after this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Ended after this time. With curl, add `-g`. */
+  @QueryTime()
   'ended[gt]'?: string;
 
-  /** Ended before this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @ApiProperty({ ...UNIX_TIME, required: false })
-  @IsOptional()
-  @QueryString()
+  /** Ended before this time. With curl, add `-g`. */
+  @QueryTime()
   'ended[lt]'?: string;
 }
 

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
-import { readTimestamp } from '@longshore/common/json/read-timestamp';
+import { readInstant } from '@longshore/common/json/read-timestamp';
 
 export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 
@@ -239,7 +239,9 @@ export function problemOf(schema: ValueSchema, value: JsonValue | undefined): st
           ? undefined
           : `must be one of: ${schema.enum.join(', ')}`;
       if (schema.format !== undefined)
-        return timeOf(value) === null ? 'must be an ISO 8601 date and time with a time zone' : undefined;
+        return timeOf(value) === null
+          ? 'must be an ISO 8601 date and time with a time zone, or UNIX seconds'
+          : undefined;
       if (typeof value !== 'string') return 'must be a string';
       return value.length >= minLength && value.length <= maxLength
         ? undefined
@@ -252,7 +254,7 @@ function timeSchema(description: string): ValueSchema {
   return {
     type: 'string',
     format: 'date-time',
-    description: `${description} ISO 8601; times before the assignment or in the future are moved to these limits.`,
+    description: `${description} ISO 8601, or UNIX seconds; times before the assignment or in the future are moved to these limits.`,
   };
 }
 
@@ -261,7 +263,7 @@ function timesOf({ started_at, finished_at }: JsonObject): ContainerTimes {
 }
 
 function timeOf(value: JsonValue | undefined): Date | null {
-  return typeof value === 'string' ? readTimestamp(value) : null;
+  return readInstant(value);
 }
 
 function textOf(value: JsonValue | undefined): string | null {

@@ -1,14 +1,9 @@
 import { InvalidRequest } from '../../common/errors/domain-error.js';
+import { FILTER_TIME_FORM, readFilterTime } from '@longshore/common/json/read-timestamp';
 import { clip } from '@longshore/common/json/text';
 import { MAX_TAGS } from '../dto/execution-options.dto.js';
-import { isRunState, type RunState, type TerminalState } from '../machine/run-state.js';
-import {
-  DEFAULT_RUN_LIMIT,
-  EARLIEST_CREATED,
-  LATEST_CREATED,
-  type ListRunsQueryDto,
-  type RunFilterDto,
-} from '../dto/list-runs.dto.js';
+import { isRunState, RUN_STATES, type RunState, type TerminalState } from '../machine/run-state.js';
+import { DEFAULT_RUN_LIMIT, type ListRunsQueryDto, type RunFilterDto } from '../dto/list-runs.dto.js';
 
 export const TIME_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type TimeBound = (typeof TIME_BOUNDS)[number];
@@ -56,14 +51,15 @@ export function statesOf(filter: RunFilter): readonly RunState[] | undefined {
 
 /** @throws InvalidRequest when states contradict each other or a value cannot be read */
 export function readFilter(query: RunFilterDto): RunFilter {
-  const { state, status } = query;
+  const [state, status] = [query.state, query.status].map((name) =>
+    name === undefined ? undefined : checkedState(name),
+  );
   if (state !== undefined && status !== undefined && state !== status) {
     throw new InvalidRequest('state and status must match when both are provided');
   }
-  const name = state ?? status;
   const ended = readRange(query, 'ended');
   return {
-    state: name === undefined ? undefined : checkedState(name),
+    state: state ?? status,
     definitionId: query.op_definition,
     image: query.image,
     topic: query.topic,
@@ -85,7 +81,7 @@ function readRange(query: RunFilterDto, name: 'created' | 'ended'): TimeRange {
   return Object.fromEntries(
     TIME_BOUNDS.flatMap((bound) => {
       const text = query[`${name}[${bound}]`];
-      return text === undefined ? [] : [[bound, readUnixTime(name, text)]];
+      return text === undefined ? [] : [[bound, readMoment(name, bound, text)]];
     }),
   );
 }
@@ -101,10 +97,13 @@ export function readPage(query: ListRunsQueryDto): RunPage {
     : { limit, direction: 'newer', cursor: before };
 }
 
-/** @throws InvalidRequest for a text that is not a state */
+/** @throws InvalidRequest for a text that is not a state, in upper or lower case */
 export function checkedState(text: string): RunState {
-  if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`);
-  return text;
+  const state = text.toUpperCase();
+  if (isRunState(state)) return state;
+  throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`, [
+    `a state is one of ${RUN_STATES.join(', ')}`,
+  ]);
 }
 
 function readTags(text: string): string[] {
@@ -125,9 +124,8 @@ function readLabels(labels: readonly string[]): string[][] {
   return [...byKey].map(([key, terms]) => (terms.includes(`label:${key}`) ? [`label:${key}`] : terms));
 }
 
-function readUnixTime(name: string, text: string): Date {
-  const seconds = /^[+-]?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(seconds >= EARLIEST_CREATED && seconds <= LATEST_CREATED))
-    throw new InvalidRequest(`Invalid ${name} timestamp`);
-  return new Date(seconds * 1000);
+function readMoment(name: string, bound: TimeBound, text: string): Date {
+  const moment = readFilterTime(text);
+  if (moment !== null) return moment;
+  throw new InvalidRequest(`Invalid ${name} timestamp`, [`${name}[${bound}] must be ${FILTER_TIME_FORM}`]);
 }

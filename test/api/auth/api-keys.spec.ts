@@ -142,13 +142,17 @@ describe('API keys', () => {
         'a',
       ]),
       [{ ...bound, worker_capabilities: many }, [`worker_capabilities ${NAMES}`]],
-      ...each(`expires_at must be ${TIME_FORM}`, (expires_at) => ({ ...good, expires_at }), [
+      ...each(`expires_at must be UNIX seconds, ${TIME_FORM}`, (expires_at) => ({ ...good, expires_at }), [
         '2100-01-01T00:00:00',
         '2100-01-01',
         '2100-02-29T00:00:00Z',
-        4102444800,
+        '4102444800',
+        1e300,
       ]),
-      [{ ...good, expires_at: '2020-01-01T00:00:00Z' }, ['expires_at must lie in the future']],
+      ...each('expires_at must lie in the future', (expires_at) => ({ ...good, expires_at }), [
+        '2020-01-01T00:00:00Z',
+        1577836800,
+      ]),
       ...each(
         (name) => `${name} is not a known field`,
         (name) => ({ ...good, [name]: 'k' }),

@@ -326,7 +326,7 @@ describe('section 2: resources and their fields', () => {
 
     test('an unknown field is refused by its path, but not in a heartbeat', async () => {
       assertInvalid(await service.send('POST', '/runs', { body: { image: 'i', constraints: { tpus: 1 } } }), [
-        'constraints.tpus is not a known field',
+        'constraints.tpus is not a known field: did you mean constraints.gpus?',
       ]);
       const resources = { cpu_cores: 1, ram_mb: 1, gpus: [], disk_mb: 1 };
       await steps.heartbeat('newer', { resources, mood: 'good' });

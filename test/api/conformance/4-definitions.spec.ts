@@ -78,6 +78,14 @@ describe('section 4: definitions', () => {
 
     test('an unknown definition is an error, for reading and for making a run', async () => {
       const id = await define();
+      await store({ id: 'word-count', version: '0', image: 'i' });
+      assertError(await get('wrod-count'), 404, `OpDefinition 'wrod-count' not found`, [
+        "did you mean 'word-count'?",
+      ]);
+      assertError(await run('Word_Count/runs'), 404, `OpDefinition 'Word_Count' not found`, [
+        "did you mean 'word-count'?",
+      ]);
+      assertError(await get('word-count?version=9'), 404, `OpDefinition 'word-count' version '9' not found`);
       assertError(await get('nobody'), 404, `OpDefinition 'nobody' not found`);
       assertError(await get(`${id}?version=9`), 404, `OpDefinition '${id}' version '9' not found`);
       assertError(await run('nobody/runs'), 404, `OpDefinition 'nobody' not found`);

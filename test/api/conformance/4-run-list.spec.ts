@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { FILTER_TIME_FORM } from '@longshore/common/json/read-timestamp';
 import { beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -110,12 +111,14 @@ describe('section 4: the list of runs', () => {
       });
 
       test(`refuses an unknown ${name}`, async () => {
-        assertError(await get(`?${name}=DONE`), 400, `Invalid state 'DONE'`);
+        assertError(await get(`?${name}=DONE`), 400, `Invalid state 'DONE'`, [
+          'a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED',
+        ]);
       });
     }
 
     test('takes state and status together when they agree, and refuses them when they differ', async () => {
-      assert.deepEqual((await list('?state=CANCELLED&status=CANCELLED')).found, [ids[3]]);
+      assert.deepEqual((await list('?state=CANCELLED&status=cancelled')).found, [ids[3]]);
       assertError(
         await get('?state=CANCELLED&status=PENDING'),
         400,
@@ -161,21 +164,32 @@ describe('section 4: the list of runs', () => {
         `update runs set created_at = '2020-01-01T00:00:00Z', image = 'old' where id = $1`,
         [ids.at(-1)],
       );
-      const moment = Date.parse('2020-01-01T00:00:00Z') / 1000;
-      for (const [bound, count] of [
-        ['gte', 1],
-        ['lte', 1],
-        ['gt', 0],
-        ['lt', 0],
-      ] as const) {
-        assert.equal((await list(`?image=old&created[${bound}]=${moment}`)).found.length, count, bound);
+      const seconds = Date.parse('2020-01-01T00:00:00Z') / 1000;
+      for (const moment of [seconds, '2020-01-01T00:00:00Z', '2020-01-01T02:00:00+02:00', '2020-01-01']) {
+        for (const [bound, count] of [
+          ['gte', 1],
+          ['lte', 1],
+          ['gt', 0],
+          ['lt', 0],
+        ] as const) {
+          assert.equal((await list(`?image=old&created[${bound}]=${moment}`)).found.length, count, bound);
+        }
       }
     });
 
     for (const bound of ['gte', 'lte', 'gt', 'lt']) {
-      for (const time of ['yesterday', '1.5', '2026-01-01T00:00:00Z', '1e9', '99999999999999999999']) {
+      for (const time of [
+        'yesterday',
+        '1.5',
+        '2026-01-01T00:00:00',
+        '2026-02-30',
+        '1e9',
+        '99999999999999999999',
+      ]) {
         test(`refuses created[${bound}]=${time}`, async () => {
-          assertError(await get(`?created[${bound}]=${time}`), 400, 'Invalid created timestamp');
+          assertError(await get(`?created[${bound}]=${time}`), 400, 'Invalid created timestamp', [
+            `created[${bound}] must be ${FILTER_TIME_FORM}`,
+          ]);
         });
       }
     }

@@ -18,23 +18,36 @@ describe('section 7: errors', () => {
       assertError(await service.send('GET', `/runs/${NOBODY}`), 404, `OpRun '${NOBODY}' not found`);
     });
 
-    for (const [title, query, detail] of [
+    const lists: readonly (readonly [title: string, query: string, detail: string, errors?: string[]])[] = [
       [
         'state and status that differ',
         'state=PENDING&status=FAILED',
         'state and status must match when both are provided',
       ],
-      ['an unknown state', 'state=Pending', `Invalid state 'Pending'`],
-      ['an unconvertible timestamp', 'created[gte]=soon', 'Invalid created timestamp'],
+      [
+        'an unknown state',
+        'state=Queued',
+        "Invalid state 'Queued'",
+        ['a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED'],
+      ],
+      [
+        'an unconvertible timestamp',
+        'created[gte]=soon',
+        'Invalid created timestamp',
+        [
+          'created[gte] must be UNIX seconds (1793491200), an ISO 8601 date and time with a zone (2026-11-01T00:00:00Z), or a date (2026-11-01, in UTC)',
+        ],
+      ],
       ['an unknown cursor', `starting_after=${NOBODY}`, 'The cursor is not the id of a run'],
       [
         'both cursors',
         `starting_after=${NOBODY}&ending_before=${NOBODY}`,
         'Only one of starting_after and ending_before may be given',
       ],
-    ] as const) {
+    ];
+    for (const [title, query, detail, errors] of lists) {
       test(`a list with ${title}`, async () => {
-        assertError(await service.send('GET', `/runs?${query}`), 400, detail);
+        assertError(await service.send('GET', `/runs?${query}`), 400, detail, errors);
       });
     }
 
@@ -58,6 +71,7 @@ describe('section 7: errors', () => {
         await service.send('PATCH', `/runs/${id}`, { body: { state: 'X' } }),
         400,
         `Invalid state 'X'`,
+        ['a state is one of PENDING, ASSIGNED, RUNNING, CANCELLED, COMPLETED, FAILED'],
       );
       assert.equal((await service.send('PATCH', `/runs/${id}`, { body: { priority: 'x' } })).status, 400);
     });

@@ -26,6 +26,16 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual(told((await readLog(send, run)).entries), ['a', 'b', 'c']);
   });
 
+  test('reads times that are UNIX seconds', async () => {
+    const { id } = await steps.running();
+    const lines = [{ t: 1767323045.678, stream: 'stdout', text: 'a' }];
+    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
+    const body = { first_line: 0, lines };
+    assert.equal((await send('PUT', `/runs/${id}/logs/0`, { body, headers })).status, 200);
+    const [line] = (await readLog(send, id)).entries;
+    assert.equal(line?.t, '2026-01-02T03:04:05.678Z');
+  });
+
   test('stores a chunk once that is sent twice, and returns the position each time', async () => {
     const { id: run } = await steps.running();
     await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a'] });
@@ -89,7 +99,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     await steps.heartbeat('second');
     await steps.claimUntil(run, 'second');
     const other = await putChunk(send, { run, worker: 'second' }, 0, { firstLine: 0, texts: ['b'] });
-    assertError(other, 409, `Attempt 1 of OpRun '${run}' was not assigned to this worker`);
+    assertError(other, 409, `Attempt 1 of run '${run}' was not assigned to this worker`);
     assert.equal(
       (await putChunk(send, { run, worker: 'first' }, 1, { firstLine: 1, texts: ['c'] })).status,
       200,

@@ -261,7 +261,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual([told(resumed.entries), resumed.attempt, resumed.isComplete], [['1b'], 1, true]);
     const both = await send('GET', `/runs/${run}/logs?attempt=2&after=${first.next}`);
     assertError(both, 400, 'The cursor belongs to the log of another attempt');
-    assertError(await send('GET', `/runs/${run}/logs?attempt=3`), 404, `OpRun '${run}' has no attempt 3`);
+    assertError(await send('GET', `/runs/${run}/logs?attempt=3`), 404, `Run '${run}' has no attempt 3`);
   });
 
   test('is empty and incomplete before the first line, and complete if there can be no line', async () => {

@@ -68,7 +68,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     const of = (query: string): Promise<Parameters<typeof assertError>[0]> =>
       service.send('GET', `/runs/${run}/logs/stream${query}`);
     assertError(await of('?after=x'), 400, 'Malformed cursor, or one of another run');
-    assertError(await of('?attempt=7'), 404, `OpRun '${run}' has no attempt 7`);
+    assertError(await of('?attempt=7'), 404, `Run '${run}' has no attempt 7`);
     assert.equal((await of('?limit=1')).status, 400);
     const head = await service.send('HEAD', `/runs/${run}/logs/stream`);
     assert.match(head.headers.get('content-type') ?? '', /^text\/event-stream/);

@@ -7,17 +7,17 @@ import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const STATES = ['PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED'] as const;
+const KNOWN_STATES = [`a state is one of ${STATES.join(', ')}`];
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const PRIORITY = `priority must be an integer from ${-(2 ** 31)} to ${2 ** 31 - 1}`;
 
 /** Bodies that are refused: the detail, and the lines of a refusal by fields. */
 const REFUSED: readonly (readonly [body: unknown, detail: string, errors?: readonly string[]])[] = [
-  [{ state: 'DONE' }, `Invalid state 'DONE'`],
-  [{ state: 'pending' }, `Invalid state 'pending'`],
-  [{ state: '' }, `Invalid state ''`],
-  [{ state: 'constructor' }, `Invalid state 'constructor'`],
-  [{ state: 'PENDING ' }, `Invalid state 'PENDING '`],
-  [{ state: 'DONE', priority: 5, outputs: { a: 1 } }, `Invalid state 'DONE'`],
+  [{ state: 'DONE' }, `Invalid state 'DONE'`, KNOWN_STATES],
+  [{ state: '' }, `Invalid state ''`, KNOWN_STATES],
+  [{ state: 'constructor' }, `Invalid state 'constructor'`, KNOWN_STATES],
+  [{ state: 'PENDING ' }, `Invalid state 'PENDING '`, KNOWN_STATES],
+  [{ state: 'DONE', priority: 5, outputs: { a: 1 } }, `Invalid state 'DONE'`, KNOWN_STATES],
   ...[5, true, [], {}].map((state) => [{ state }, ...invalid('state must be a string')] as const),
   ...[1.5, '1', 2 ** 31, -(2 ** 31) - 1, true, {}].map(
     (priority) => [{ priority }, ...invalid(PRIORITY)] as const,

@@ -37,7 +37,28 @@ const REFUSED: readonly Refusal[] = [
     [Array(9).fill('a'), ['']],
   ),
   [{ constraints: { gpu_id: '0' } }, ['constraints.gpu_id must be an integer']],
-  [{ constraints: { tpus: 1 } }, ['constraints.tpus is not a known field']],
+  [{ constraints: { tpus: 1 } }, ['constraints.tpus is not a known field: did you mean constraints.gpus?']],
+  [
+    { constraints: { memory: 1 } },
+    ['constraints.memory is not a known field: use constraints.ram_mb (in MB)'],
+  ],
+  [
+    { volumes: [] },
+    ['volumes is not a known field: use mounts (volumes by the names that the operators of workers offer)'],
+  ],
+  [{ memory: '1g' }, ['memory is not a known field: use constraints.ram_mb (in MB)']],
+  [
+    { 'cpus-per-task': 1 },
+    [
+      'cpus-per-task is not a known field: use constraints.cpu (whole cores; cpu_millis beside it has thousandths)',
+    ],
+  ],
+  [
+    { privileged: true },
+    ['privileged is not a known field: it is refused on purpose: a run would own the machine of its worker'],
+  ],
+  [{ retryPolicy: {} }, ['retryPolicy is not a known field: did you mean retry_policy?']],
+  [{ selectr: [] }, ['selectr is not a known field: did you mean selector?']],
   ...(
     [
       [
@@ -134,8 +155,16 @@ const REFUSED_OF_RUNS: readonly Refusal[] = [
   ...each(
     (name) => `${name} is not a known field`,
     (name) => Object.defineProperty({}, name, { value: 1, enumerable: true }),
-    ['id', 'state', 'op_definition', 'imaGe', 'createdAt', 'toString', '__proto__'],
+    ['id', 'state', 'createdAt', 'toString', '__proto__'],
   ),
+  [{ input: {} }, ['input is not a known field: use inputs']],
+  [{ imaGe: 1 }, ['imaGe is not a known field: did you mean image?']],
+  [
+    { op_definition: 'x' },
+    [
+      'op_definition is not a known field: it is in the path of a run of a definition: POST /definitions/{id}/runs',
+    ],
+  ],
   [{ event_delivery: 't' }, ['event_delivery must be an object']],
   [{ event_delivery: {} }, ['event_delivery.topic is required']],
   [{ event_delivery: { topic: 't', url: '' } }, ['event_delivery.url is not a known field']],

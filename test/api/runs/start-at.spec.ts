@@ -7,7 +7,7 @@ import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DAY_MS = 86_400_000;
 const START_RULE =
-  'start_at must be an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d, at most 366 days ahead';
+  'start_at must be UNIX seconds, an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d, at most 366 days ahead';
 
 describe('start_at', () => {
   const service = useTestApp();
@@ -26,7 +26,9 @@ describe('start_at', () => {
     ['2020-01-31T09:00:00.123000000Z', '2020-01-31T09:00:00.123Z'],
     ['2020-01-31T09:00:00.123000001Z', '2020-01-31T09:00:00.124Z'],
     ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000Z'],
-  ]) {
+    [1580461200, '2020-01-31T09:00:00.000Z'],
+    [1580461200.25, '2020-01-31T09:00:00.250Z'],
+  ] as const) {
     test(`shows ${sent} as ${shown}, in a run and in a run of a definition`, async () => {
       const run = await steps.create({ start_at: sent });
       assert.equal(run.start_at, shown);
@@ -69,7 +71,8 @@ describe('start_at', () => {
     '0000-12-31T00:00:00Z',
     '9999-12-31T23:59:59Z',
     '',
-    1_580_461_200,
+    '1580461200',
+    1e300,
   ]) {
     test(`refuses ${JSON.stringify(time)}`, async () => {
       const body = { start_at: time };

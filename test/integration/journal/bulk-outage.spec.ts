@@ -106,7 +106,7 @@ describe('bulk calls while the database fails', () => {
       events.map(({ run_id }, i) => {
         if (i < 50) return AWAY;
         if (run_id === noteOnly) return { status: 204 };
-        const detail = `An earlier event of OpRun '${run_id}' could not be recorded`;
+        const detail = `An earlier event of run '${run_id}' could not be recorded`;
         return { status: 503, error: { detail } };
       }),
     );

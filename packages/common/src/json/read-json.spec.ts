@@ -109,6 +109,9 @@ describe('reading JSON', () => {
     ['number', '1e400'],
     ['number', '-1e-400'],
     ['number', '9'.repeat(5000)],
+    ['number', `[${'9'.repeat(1001)}]`],
+    ['number', `[0.${'1'.repeat(999)}]`],
+    ['number', `[1e${'0'.repeat(999)}]`],
     ['text', '"\\u0000"'],
     ['text', '"a\\u0000b"'],
     ['text', '"\\\\\\u0000"'],
@@ -148,6 +151,18 @@ describe('reading JSON', () => {
     assert.throws(() => read('{"secret":1,"secret":2}'), { message: 'duplicate key at character 13' });
     assert.throws(() => read('{"secret'), { message: 'syntax error' });
     assert.throws(() => read('[[[1]]]', 2), { message: 'more than 2 levels at character 3' });
+  });
+
+  it('takes numbers of 1,000 characters, and says where a longer one is', () => {
+    const longest = `{"a":[${'9'.repeat(1000)},-0.${'1'.repeat(997)},1e999999]}`;
+    assert.equal(stringifyJson(read(longest)), longest);
+    const place = `{ "a": ["x", {"b/c": "}"}, {"\\u0064": "k", "b/c" : [0, ${'9'.repeat(1001)}]}] }`;
+    assert.throws(() => read(place), {
+      message: 'number of more than 1,000 characters in /a/2/b~1c/1 at character 56',
+    });
+    assert.throws(() => read('9'.repeat(5000)), {
+      message: 'number of more than 1,000 characters at character 1',
+    });
   });
 
   it('reads numbers as the nearest double that is finite and, unless they are zero, not zero', () => {

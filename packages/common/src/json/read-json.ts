@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { endOfString, isPrintedAs, keyIndex } from './exact-parser.js';
+import { pointerAt } from './json-path.js';
 import { readExactly } from './json-text.js';
 import { isCleanText } from './text.js';
 
@@ -19,10 +20,13 @@ export class JsonRefused extends Error {
 /** The outermost object or list is level 1. */
 const MAX_DEPTH = 64;
 
+/** Characters of a number. Other readers have such a limit: Python refuses integers of more than 4,300 digits. */
+const MAX_NUMBER_LENGTH = 1000;
+
 /**
  * Parses a JSON text and rejects what could not be stored or returned unchanged: invalid UTF-8 (and byte order marks), deep
- * nesting, duplicate keys, strings with NUL characters or lone surrogates. Keys such as `__proto__` become own properties.
- * Objects and lists keep numbers of any size and precision and the order of keys: `stringifyJson` prints them exactly.
+ * nesting, duplicate keys, strings with NUL characters or lone surrogates, and numbers of more than 1,000 characters. Keys such as `__proto__` become own properties.
+ * Objects and lists keep all other numbers, whatever their size and precision, and the order of keys: `stringifyJson` prints them exactly.
  * A member reads as the nearest double. A number that is the whole text must be one that a double holds.
  * @throws JsonRefused
  */
@@ -57,7 +61,7 @@ function parse(text: string): unknown {
 
 /** The first problem of a JSON text. */
 interface JsonProblem {
-  readonly reason: 'depth' | 'duplicate-key' | 'text';
+  readonly reason: 'depth' | 'duplicate-key' | 'number' | 'text';
   readonly message: string;
   /** Offset into the text, in UTF-16 units. */
   readonly at: number;
@@ -126,7 +130,7 @@ class Scan {
       const code = text.charCodeAt(this.at);
       let problem: JsonProblem | undefined;
       if (code === QUOTE) problem = this.readString();
-      else if (code === MINUS || (code >= ZERO && code <= NINE)) this.readNumber();
+      else if (code === MINUS || (code >= ZERO && code <= NINE)) problem = this.readNumber();
       else if (code === OPEN_OBJECT || code === OPEN_LIST) problem = this.open(code === OPEN_OBJECT);
       else this.step(code);
       if (problem !== undefined) return problem;
@@ -187,7 +191,7 @@ class Scan {
     this.lastIndex[level] = index;
   }
 
-  private readNumber(): void {
+  private readNumber(): JsonProblem | undefined {
     const { text, at: start } = this;
     let end = start + 1;
     let isInteger = true;
@@ -197,10 +201,16 @@ class Scan {
       else if (!isNumberPart(code)) break;
     }
     this.at = end;
-    if (!this.isPrinted) return;
+    if (end - start > MAX_NUMBER_LENGTH) {
+      const pointer = pointerAt(text, start);
+      const place = pointer === '' ? '' : ` in ${pointer}`;
+      return { reason: 'number', message: `number of more than 1,000 characters${place}`, at: start };
+    }
+    if (!this.isPrinted) return undefined;
     const literal = text.slice(start, end);
-    if (isInteger && literal.length <= EXACT_LENGTH && literal !== '-0') return;
+    if (isInteger && literal.length <= EXACT_LENGTH && literal !== '-0') return undefined;
     this.isPrinted = isPrintedAs(literal);
+    return undefined;
   }
 
   private findBackslash(from: number): number {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { readTimestamp } from './read-timestamp.js';
+import { readFilterTime, readInstant, readTimestamp } from './read-timestamp.js';
 
 for (const [text, expected] of [
   ['2030-01-31T09:00:00Z', '2030-01-31T09:00:00.000Z'],
@@ -52,5 +52,45 @@ for (const text of [
 ]) {
   test(`${JSON.stringify(text)} is no timestamp`, () => {
     assert.equal(readTimestamp(text), null);
+  });
+}
+
+for (const [value, expected] of [
+  ['2030-01-31T09:00:00+02:00', '2030-01-31T07:00:00.000Z'],
+  [0, '1970-01-01T00:00:00.000Z'],
+  [-62_135_596_800, '0001-01-01T00:00:00.000Z'],
+  [1_793_491_200.0625, '2026-11-01T00:00:00.063Z'],
+  [253_402_300_800, undefined],
+  [1e300, undefined],
+  ['1793491200', undefined],
+  ['2026-11-01', undefined],
+  [null, undefined],
+  [true, undefined],
+] as const) {
+  test(`${JSON.stringify(value)} in a body is ${expected ?? 'no time'}`, () => {
+    assert.equal(readInstant(value)?.toISOString(), expected);
+  });
+}
+
+for (const [text, expected] of [
+  ['1793491200', '2026-11-01T00:00:00.000Z'],
+  ['-1', '1969-12-31T23:59:59.000Z'],
+  ['+1', '1970-01-01T00:00:01.000Z'],
+  ['253402300799', '9999-12-31T23:59:59.000Z'],
+  ['253402300800', undefined],
+  ['-62135596801', undefined],
+  ['2026-11-01', '2026-11-01T00:00:00.000Z'],
+  ['2026-11-01T01:00:00+01:00', '2026-11-01T00:00:00.000Z'],
+  ['2026-11-01T01:00:00 01:00', '2026-11-01T00:00:00.000Z'],
+  ['2026-11-01T00:00:00Z', '2026-11-01T00:00:00.000Z'],
+  ['2026-11-01 00:00:00Z', undefined],
+  ['2026-11-01T00:00:00', undefined],
+  ['2026-02-30', undefined],
+  ['1e9', undefined],
+  ['1.5', undefined],
+  ['yesterday', undefined],
+] as const) {
+  test(`${text} in a filter is ${expected ?? 'no time'}`, () => {
+    assert.equal(readFilterTime(text)?.toISOString(), expected);
   });
 }

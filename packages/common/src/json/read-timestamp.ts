@@ -17,6 +17,26 @@ export function readTimestamp(text: string): Date | null {
   return isPrintable(moment) ? moment : null;
 }
 
+/** Parses a time of a JSON body: UNIX seconds as a number, fractions included, or a text as {@link readTimestamp} accepts. */
+export function readInstant(value: unknown): Date | null {
+  if (typeof value === 'string') return readTimestamp(value);
+  const moment = new Date(typeof value === 'number' ? Math.round(value * 1000) : Number.NaN);
+  return isPrintable(moment) ? moment : null;
+}
+
+/**
+ * Parses a time of a filter: whole UNIX seconds, a text as {@link readTimestamp} accepts, or a date, which is its first
+ * moment in UTC. A space counts as the `+` that a query string must encode.
+ */
+export function readFilterTime(text: string): Date | null {
+  if (/^[+-]?\d{1,15}$/.test(text)) return readInstant(Number(text));
+  return readTimestamp(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text.replace(' ', '+'));
+}
+
+/** The times that {@link readFilterTime} accepts, to follow "must be". */
+export const FILTER_TIME_FORM =
+  'UNIX seconds (1793491200), an ISO 8601 date and time with a zone (2026-11-01T00:00:00Z), or a date (2026-11-01, in UTC)';
+
 /** True for a time of the years 1 to 9999. */
 export function isPrintable(time: Date): boolean {
   return time.getTime() >= START && time.getTime() <= END;

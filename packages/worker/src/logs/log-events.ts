@@ -1,5 +1,6 @@
 import { EVENT_TYPES } from '@longshore/client/constants';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { JsonRefused } from '@longshore/common/json/read-json';
 import { lastState, shownLine, writesOver } from '@longshore/common/shown-text';
 import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
@@ -35,14 +36,21 @@ const RESERVED: ReadonlySet<string> = new Set([
 /**
  * Parses a log line as an event: a JSON object with `type`, `msg` (text or integer) and optionally a `payload` object.
  * Other keys are ignored. PROGRESS needs an integer from 0 to 100. Characters that cannot be stored become U+FFFD.
- * @returns null for every other line
+ * @returns null for every other line; of an event with a number that is too long, what is told of it
  */
 export function parseLogEvent(line: string): RunEvent | null {
   if (line.length > MAX_EVENT_LINE) return null;
   const text = line.trim();
   if (!text.startsWith('{') || !text.endsWith('}')) return null;
-  const event = readObject(text);
-  if (event === null) return null;
+  let event: unknown;
+  try {
+    event = readStorable(text).value;
+  } catch (error) {
+    const isTooLong = error instanceof JsonRefused && error.reason === 'number';
+    // All other lines are ordinary output that resembles JSON.
+    return isTooLong ? droppedEvent(text, text, `it has a ${error.message}`) : null;
+  }
+  if (!isJsonObject(event)) return null;
   const type = own(event, 'type');
   const msg = own(event, 'msg');
   const payload = own(event, 'payload');
@@ -61,11 +69,14 @@ export function parseLogEvent(line: string): RunEvent | null {
  */
 export function tooLongEvent(begin: string, end: string): RunEvent | null {
   if (!begin.trimStart().startsWith('{') || !end.trimEnd().endsWith('}')) return null;
+  return droppedEvent(begin, end, `its line is longer than ${MAX_EVENT_LINE} characters`);
+}
+
+function droppedEvent(begin: string, end: string, why: string): RunEvent | null {
   const members = `${outermostStrings(begin)}\n${afterBrackets(end)}`;
   const [, type] = TYPE_KEY.exec(members) ?? [];
   if (type === undefined || RESERVED.has(type) || !MSG_KEY.test(members)) return null;
-  const msg = `An event of the type ${type} is dropped: its line is longer than ${MAX_EVENT_LINE} characters`;
-  return { type: EVENTS_DROPPED, msg };
+  return { type: EVENTS_DROPPED, msg: `An event of the type ${type} is dropped: ${why}` };
 }
 
 /** The begin of a JSON text without the strings of nested objects and lists. */
@@ -92,16 +103,6 @@ export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Pro
   const shown = typeof msg === 'string' ? mask.text(msg) : msg;
   if (payload === undefined) return { type, msg: shown };
   return { type, msg: shown, payload: await mask.json(payload) };
-}
-
-function readObject(text: string): JsonObject | null {
-  try {
-    const { value } = readStorable(text);
-    return isJsonObject(value) ? value : null;
-  } catch {
-    // Ordinary output that resembles JSON.
-    return null;
-  }
 }
 
 /** The value of an own key; null counts as absent. */

@@ -1,6 +1,6 @@
 import { compactJson, endOfString } from '@longshore/common/json/exact-parser';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
-import { JsonPath } from '../secrets/json-path.js';
+import { JsonPath } from '@longshore/common/json/json-path';
 
 /** Stands for what cannot be stored. */
 export const REPLACEMENT = '\uFFFD';

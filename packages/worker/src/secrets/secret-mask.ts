@@ -5,7 +5,7 @@ import { jsonText, lazyObject } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
 import { hasUnshown } from '@longshore/common/shown-text';
-import { JsonPath } from './json-path.js';
+import { JsonPath } from '@longshore/common/json/json-path';
 import { unescape } from './escapes.js';
 import { Masking } from './masking.js';
 import { textsOf } from './secret-texts.js';

@@ -105,6 +105,6 @@ function checkQuery(request: Request, { query: names }: HandlerInputs): void {
   const { query } = request;
   if (names === true) return;
   const problems = new Problems();
-  for (const name of Object.keys(query)) if (!names.has(name)) problems.add(unknownParameter(name));
+  for (const name of Object.keys(query)) if (!names.has(name)) problems.add(unknownParameter(name, names));
   problems.throwIfAny();
 }

@@ -22,8 +22,8 @@ export interface ReadOptions {
   readonly notAnObject: string;
   /** The path of the value within the request. */
   readonly path: string;
-  /** The message about a key that the class does not declare. */
-  readonly describeUnknown: (path: string, key: string) => string;
+  /** The message about a key that the class does not declare; `known` are those that it declares. */
+  readonly describeUnknown: (path: string, key: string, known: readonly string[]) => string;
 }
 
 interface FieldPlan extends DeclaredField, DeclaredTransform {
@@ -160,9 +160,11 @@ export class DtoPlan {
       }
     }
     const { problems } = reading;
-    for (const key of reading.unknown.get(target) ?? []) {
+    const unknown = reading.unknown.get(target) ?? [];
+    const known = unknown.length === 0 ? [] : [...this.#fields.keys()];
+    for (const key of unknown) {
       if (problems.isFull) problems.drop();
-      else problems.add(reading.describeUnknown(path, key));
+      else problems.add(reading.describeUnknown(path, key, known));
     }
   }
 

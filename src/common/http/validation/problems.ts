@@ -1,4 +1,6 @@
 import { clip, escapeUnsafe } from '@longshore/common/json/text';
+import { foreignWord } from '@longshore/common/foreign-words';
+import { nearestName, plainName } from '@longshore/common/nearest-name';
 import { InvalidRequest } from '../../errors/domain-error.js';
 
 /** The `detail` of validation errors. */
@@ -59,9 +61,34 @@ export function parameterName(name: string): string {
   return name.length <= MAX_KEY_LENGTH && PLAIN_PARAMETER.test(name) ? name : quoted(name);
 }
 
-/** The problem of an undeclared query parameter. */
-export function unknownParameter(name: string): string {
-  return `${parameterName(name)} is not a known query parameter`;
+/** The problem of an undeclared query parameter. @param known the declared ones */
+export function unknownParameter(name: string, known: Iterable<string>): string {
+  // The operators of one parameter are too near each other.
+  const nearest = name.includes('[') ? undefined : nearestName(name, known);
+  return `${parameterName(name)} is not a known query parameter${nearest === undefined ? '' : `: did you mean ${nearest}?`}`;
+}
+
+/** The problem of an undeclared field of an object, with what was probably meant. @param known the declared fields */
+export function unknownField(parent: string, name: string, known: readonly string[]): string {
+  const problem = `${keyPath(parent, name)} is not a known field`;
+  const nearest = nearestName(name, known);
+  const isSame = nearest !== undefined && plainName(nearest) === plainName(name);
+  const foreign = isSame ? undefined : foreignField(parent, name, known);
+  if (foreign !== undefined) return `${problem}: ${foreign}`;
+  return nearest === undefined ? problem : `${problem}: did you mean ${fieldPath(parent, nearest)}?`;
+}
+
+/** Where a word of another system is, if the object is a run's or a definition's or a part of it that has the field. */
+function foreignField(parent: string, name: string, known: readonly string[]): string | undefined {
+  const words = foreignWord(name);
+  if (words === undefined) return undefined;
+  const { field, note } = words;
+  if (field === null) return known.includes('constraints') ? `it ${note}` : undefined;
+  const [first = '', second] = field.split('.');
+  const isHere = second !== undefined && known.includes(second) && parent.endsWith(first);
+  return isHere || (known.includes(first) && known.includes('constraints'))
+    ? `use ${field}${note === undefined ? '' : ` (${note})`}`
+    : undefined;
 }
 
 /** The problem of a number that a double does not hold. */

@@ -3,6 +3,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 import {
+  Check,
   IsJsonInteger,
   IsText,
   IsTextList,
@@ -72,6 +73,22 @@ export function QueryString({ oneOf, required = false, ...shape }: QueryText = {
       type: 'string',
       ...schemaText({ min: 1, ...shape }),
       ...(oneOf === undefined ? {} : { enum: [...oneOf] }),
+    }),
+  );
+}
+
+/** An optional query parameter that is a time in a form of `readFilterTime`, which reads its text. */
+export function QueryTime(): PropertyDecorator {
+  return applyDecorators(
+    IsOptional(),
+    Check('isText', (value) => typeof value === 'string', 'must be a string'),
+    ApiProperty({
+      required: false,
+      oneOf: [
+        { type: 'integer', minimum: -62_135_596_800, maximum: 253_402_300_799 },
+        { type: 'string', format: 'date-time' },
+        { type: 'string', format: 'date' },
+      ],
     }),
   );
 }

@@ -16,6 +16,7 @@ import {
   keyPath,
   outOfRange,
   Problems,
+  unknownField,
   unknownParameter,
   VALIDATION_FAILED,
 } from './problems.js';
@@ -24,13 +25,13 @@ import type { DtoClass } from './field-checks.js';
 export const BODY: ReadOptions = {
   notAnObject: 'the body must be a JSON object',
   path: '',
-  describeUnknown: (path, key) => `${keyPath(path, key)} is not a known field`,
+  describeUnknown: unknownField,
 };
 
 const QUERY: ReadOptions = {
   notAnObject: 'the query must be an object',
   path: '',
-  describeUnknown: (_, key) => unknownParameter(key),
+  describeUnknown: (_, key, known) => unknownParameter(key, known),
 };
 
 /** Carries the errors of class-validator through Nest's ValidationPipe. */
@@ -119,7 +120,7 @@ function linesOf(
   return errors.flatMap(({ property, value, constraints, children = [] }) => {
     const path = pathOf(owner, parent, property);
     if (constraints === undefined) return linesOf(children, value, path, options);
-    if ('whitelistValidation' in constraints) return options.describeUnknown(parent, property);
+    if ('whitelistValidation' in constraints) return options.describeUnknown(parent, property, []);
     return value === undefined || value === null
       ? `${path} is required`
       : describe(constraints, property, path);

@@ -154,6 +154,16 @@ for (const text of ['{"a":NaN}', '{"a":-Infinity}', '{"a":', 'a']) {
   });
 }
 
+test('says where a number of outputs is too long', async () => {
+  const path = outputFile();
+  writeFileSync(path, `{"n":${'7'.repeat(1000)},"all":[0,${'7'.repeat(1001)}]}`);
+  await assert.rejects(readOutputFile(dirname(path), []).then(parseOutputs), {
+    name: 'RunFault',
+    message:
+      "The run's output file cannot be used: number of more than 1,000 characters in /all/1 at character 1016",
+  });
+});
+
 const TRICKS: Record<string, (path: string) => void> = {
   'a symbolic link': (path) => symlinkSync('/etc/passwd', path),
   'a dangling link': (path) => symlinkSync('nowhere', path),

@@ -30,7 +30,7 @@ test('forwards the events of a log up to the limit, says once that more were dro
   assert.deepEqual(service.logs.texts('run-1'), [...lines, '<end>']);
 });
 
-test('reads an event from a line in parts, and tells of one whose line is too long or that the service refuses', async () => {
+test('reads an event from a line in parts, and tells of one whose line or number is too long or that the service refuses', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
@@ -48,6 +48,8 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
   container.printParts('{"type":"TABLE","rows":"', padding, '"}');
   container.printParts('{"rows":"', padding, '","type":"TABLE"}');
   container.printParts('{"payload":{"type":"INT64"},"type":"AFTER","msg":"', padding, '"}');
+  container.print(`{"type":"HUGE","msg":"","payload":{"a":[${'9'.repeat(1001)}]}}`);
+  container.print(`{"table":{"type":"INT64","msg":[${'9'.repeat(1001)}]}}`);
   container.print('{"type":"LARGE","msg":3}', '{"type":"LAST","msg":4}');
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
@@ -59,6 +61,7 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
     `EVENTS_DROPPED An event of the type NOTE is dropped: ${tooLong}`,
     `EVENTS_DROPPED An event of the type LATE is dropped: ${tooLong}`,
     `EVENTS_DROPPED An event of the type AFTER is dropped: ${tooLong}`,
+    'EVENTS_DROPPED An event of the type HUGE is dropped: it has a number of more than 1,000 characters in /payload/a/0 at character 41',
     'EVENTS_DROPPED An event of the type LARGE is dropped: it is larger than the service takes',
     'LAST',
     'COMPLETED',

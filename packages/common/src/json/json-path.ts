@@ -1,4 +1,5 @@
-import { clip } from '@longshore/common/json/text';
+import { endOfString } from './exact-parser.js';
+import { clip } from './text.js';
 
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
@@ -72,4 +73,16 @@ export class JsonPath {
       .join('');
     return clip(pointer, MAX_PATH);
   }
+}
+
+/** The JSON pointer of the value that begins at an offset of a valid JSON text. */
+export function pointerAt(text: string, offset: number): string {
+  const path = new JsonPath();
+  let at = path.passToString(text, 0, offset);
+  while (at < offset) {
+    const end = endOfString(text, at);
+    path.enter(text.slice(at, end));
+    at = path.passToString(text, end, offset);
+  }
+  return path.toString(false);
 }
