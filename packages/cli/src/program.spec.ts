@@ -150,20 +150,22 @@ for (const option of [
   });
 }
 
-for (const [words, names] of [
-  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry, label'],
-  [
-    ['runs'],
-    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
-  ],
-  [
-    ['help'],
-    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
-  ],
+const TOP =
+  'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion';
+
+for (const [words, names, meant] of [
+  [['run', 'submit'], 'create, get, list, explain, watch, logs, cancel, retry, label', 'run create'],
+  [['run', 'canecl'], 'create, get, list, explain, watch, logs, cancel, retry, label', 'run cancel'],
+  [['ps'], TOP, 'run list'],
+  [['runs'], TOP, 'run list'],
+  [['logs'], TOP, 'run logs'],
+  [['worker-s'], TOP, 'workers'],
+  [['help'], TOP],
   [['bulk', 'delete'], 'cancel, retry, label, priority, show, stop'],
-  [['workers', 'lst'], 'list, drain, resume'],
+  [['bulk', 'kill'], 'cancel, retry, label, priority, show, stop', 'bulk cancel'],
+  [['workers', 'ls'], 'list, drain, resume', 'workers list'],
 ] as const) {
-  test(`${words.join(' ')} is refused with the commands there are, also with --help`, () => {
+  test(`${words.join(' ')} is refused with the commands there are and the one that was meant, also with --help`, () => {
     for (const more of [[], ['--help'], ['x', '-h']]) {
       const program = makeProgram(contextOf());
       let said = '';
@@ -173,7 +175,8 @@ for (const [words, names] of [
         code: 'commander.unknownCommand',
         exitCode: 1,
       });
-      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}\n`));
+      const hint = meant === undefined ? '' : `\\. Did you mean 'longshore ${meant}'\\?`;
+      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}${hint}\n`));
     }
   });
 }

@@ -1,4 +1,5 @@
 import tab from '@bomb.sh/tab/commander';
+import { nearestName } from '@longshore/common/nearest-name';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
@@ -70,8 +71,54 @@ export function checkCommandNames(program: Command, argv: readonly string[]): vo
       .createHelp()
       .visibleCommands(command)
       .map((one) => one.name());
-    command.error(`error: unknown command '${word}': the commands are ${names.join(', ')}`, {
+    const meant = meantBy(word, program, command);
+    const hint = meant.length === 0 ? '' : `. Did you mean ${meant.join(' or ')}?`;
+    command.error(`error: unknown command '${word}': the commands are ${names.join(', ')}${hint}`, {
       code: 'commander.unknownCommand',
     });
   }
+}
+
+/** What other tools call a command. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  ps: 'list',
+  ls: 'list',
+  jobs: 'list',
+  runs: 'list',
+  submit: 'create',
+  start: 'create',
+  log: 'logs',
+  attach: 'watch',
+  follow: 'watch',
+  inspect: 'get',
+  show: 'get',
+  status: 'get',
+  describe: 'get',
+  kill: 'cancel',
+  stop: 'cancel',
+  abort: 'cancel',
+  why: 'explain',
+};
+
+/** The command lines that a word that is no command was probably meant for. */
+function meantBy(word: string, program: Command, command: Command): readonly string[] {
+  const run = program.commands.find((one) => one.name() === 'run');
+  const groups = [command, ...(command === program && run !== undefined ? [run] : [])];
+  const name = Object.hasOwn(OTHER_NAMES, word) ? OTHER_NAMES[word] : word;
+  for (const wanted of [name, nearestIn(groups, word)]) {
+    const found = groups.flatMap((group) => group.commands.filter((one) => one.name() === wanted));
+    if (found.length > 0) return found.map((one) => `'${pathOf(one)}'`);
+  }
+  return [];
+}
+
+function nearestIn(groups: readonly Command[], word: string): string | undefined {
+  return nearestName(
+    word,
+    groups.flatMap((group) => group.commands.map((one) => one.name())),
+  );
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

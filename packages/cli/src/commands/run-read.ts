@@ -10,6 +10,7 @@ import {
   type ServiceFlags,
 } from '../command-kit.js';
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
+import { readRunId, takesRun } from '../runs/run-ids.js';
 import { holdersText, RUN_COLUMNS, runDetails } from '../runs/run-view.js';
 import { STATE_COLOURS } from '../terminal/style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../terminal/table.js';
@@ -29,10 +30,11 @@ export function addRunReading(parent: Command, context: CliContext): void {
 }
 
 function addGet(parent: Command, context: CliContext): void {
-  const command = parent.command('get').description('show a run').argument('<id>', 'id of the run');
-  callsService(command, 'run get $RUN', 'run get $RUN --json').action(
-    async (id: string, flags: ServiceFlags) => {
+  const command = takesRun(parent.command('get').description('show a run'));
+  callsService(command, 'run get $RUN', 'run get @last --json').action(
+    async (word: string, flags: ServiceFlags) => {
       const session = await openSession(flags, context);
+      const id = await readRunId(session, word, context.env);
       const params = { path: { id } };
       const run = await session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }));
       const { output } = context;
@@ -88,12 +90,10 @@ function addList(parent: Command, context: CliContext): void {
 }
 
 function addExplain(parent: Command, context: CliContext): void {
-  const command = parent
-    .command('explain')
-    .description('explain why a run is in its state')
-    .argument('<id>', 'id of the run');
-  callsService(command, 'run explain $RUN').action(async (id: string, flags: ServiceFlags) => {
+  const command = takesRun(parent.command('explain').description('explain why a run is in its state'));
+  callsService(command, 'run explain $RUN').action(async (word: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
+    const id = await readRunId(session, word, context.env);
     const params = { path: { id } };
     const explained = await session.ask((init) =>
       session.client.GET('/runs/{id}/explain', { params, ...init }),

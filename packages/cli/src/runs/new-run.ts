@@ -5,6 +5,7 @@ import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
 import { readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
+import { keepLastRun } from '../service/last-run.js';
 import type { Answered, CallInit, Session } from '../service/session.js';
 
 /** Options of a call that creates a run. */
@@ -31,7 +32,8 @@ export async function makeRun(
       }
       throw error;
     });
-  const { output } = context;
+  const { output, env } = context;
+  await keepLastRun(session.url, run.id, env);
   if (flags.wait !== true) {
     await (flags.json ? output.json(run) : output.line(run.id));
     return;
