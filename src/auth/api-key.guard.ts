@@ -125,8 +125,9 @@ export class ApiKeyGuard implements CanActivate {
   #authorize(access: Access, context: ExecutionContext, request: Request, response: Response): true {
     const { user, headers } = request;
     if (!user) {
-      const hasCredentials = headers['x-api-key'] !== undefined || headers.authorization !== undefined;
-      throw hasCredentials ? new InvalidApiKey() : new MissingApiKey();
+      const { 'x-api-key': key, authorization } = headers;
+      if (key === undefined && authorization === undefined) throw new MissingApiKey();
+      throw new InvalidApiKey(key === undefined && !BEARER.test(authorization ?? ''));
     }
     const missing = missingScope(access, user);
     if (missing) throw new MissingScope(missing);

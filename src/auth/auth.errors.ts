@@ -11,12 +11,17 @@ export class MissingApiKey extends DomainError {
   }
 }
 
-/** The API key is unknown, revoked or expired. */
+/** The API key is unknown, revoked or expired, or not where it belongs. */
 export class InvalidApiKey extends DomainError {
   readonly kind = 'unauthenticated';
 
-  constructor() {
-    super('Invalid API key');
+  /** @param isMisplaced whether the only key is in `Authorization` without the scheme Bearer */
+  constructor(isMisplaced = false) {
+    super('Invalid API key', {
+      errors: isMisplaced
+        ? ['the key must be in the header X-API-Key: KEY, or in Authorization: Bearer KEY']
+        : [],
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 import { Module, type OnModuleInit } from '@nestjs/common';
 import { GroupCommitter } from '../runs/journal/commit-group.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { RunsService } from '../runs/runs.service.js';
 import { WorkersModule } from '../workers/workers.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
@@ -39,9 +40,12 @@ export class ClaimsModule implements OnModuleInit {
   constructor(
     private readonly committer: GroupCommitter,
     private readonly allocator: ClaimAllocator,
+    private readonly runs: RunsService,
+    private readonly explanations: ExplainService,
   ) {}
 
   onModuleInit(): void {
+    this.runs.countAbleWorkersBy((run) => this.explanations.countAble(run));
     this.committer.serveClaimsBy(this.allocator);
   }
 }

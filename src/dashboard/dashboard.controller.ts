@@ -70,7 +70,7 @@ const CONTENT_SECURITY_POLICY = [
 
 /** The dashboard's files. They hold no data and need no key: the page calls the API with the key of the user. */
 @ApiExcludeController()
-@Controller('ui')
+@Controller()
 export class DashboardController implements OnModuleInit {
   private readonly logger = new Logger('Dashboard');
   private files: DashboardFiles = new Map();
@@ -90,15 +90,24 @@ export class DashboardController implements OnModuleInit {
   }
 
   /** Relative links need the slash. The target is relative too: a proxy may add a prefix to the path. */
-  @Get()
+  @Get('ui')
   @Public()
   @IgnoreQuery()
   redirect(@Res() response: Response): void {
     response.redirect(308, 'ui/');
   }
 
+  /** Who opens the address of the service in a browser looks for the dashboard. */
+  @Get()
+  @Public()
+  @IgnoreQuery()
+  open(@Res() response: Response): void {
+    if (this.files.size === 0) throw new NotFound();
+    response.redirect(302, 'ui/');
+  }
+
   /** Paths other than files and assets are routes of the page. */
-  @Get('{*path}')
+  @Get('ui/{*path}')
   @Public()
   @IgnoreQuery()
   file(

@@ -12,9 +12,10 @@ import {
 } from '@nestjs/common';
 import {
   ApiCreatedResponse,
+  ApiExtraModels,
+  getSchemaPath,
   ApiNoContentResponse,
   ApiOkResponse,
-  type ApiResponseOptions,
   ApiTags,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
@@ -24,17 +25,20 @@ import { ApiResource } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { DEFINITION_NAME_PARAM } from '../common/http/api-examples.js';
 import { answerPage } from '../runs/http/json-stream.js';
-import { OpRunDto } from '../runs/dto/op-run.dto.js';
-import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/http/idempotency.js';
+import { OpRunDto, RunPreviewDto } from '../runs/dto/op-run.dto.js';
+import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
+import { referenceWarnings } from '../runs/options/plain-references.js';
+import { sendWarnings, WARNING_HEADER } from '../common/http/warning-header.js';
+import { sendRun, ApiDryRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/http/idempotency.js';
 import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
-import { toWarnings } from '@longshore/common/warnings';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   CreateDefinitionRunQueryDto,
   DefinitionDto,
+  DefinitionPreviewDto,
   DeleteDefinitionQueryDto,
   DefinitionVersionQueryDto,
   LatestDefinitionDto,
@@ -43,13 +47,6 @@ import {
   ListVersionsQueryDto,
 } from './dto/definition.dto.js';
 
-const WARNING = {
-  Warning: {
-    description: '`299 - "text"` (RFC 7234) for each input whose type may be misspelled: it is not checked.',
-    schema: { type: 'string' },
-  },
-} as const satisfies ApiResponseOptions['headers'];
-
 @ApiTags('definitions')
 @Controller()
 export class DefinitionsController {
@@ -57,24 +54,32 @@ export class DefinitionsController {
 
   /**
    * Create a version of a definition, or replace it
-   * @remarks Other versions of the definition stay unchanged.
+   * @remarks Other versions of the definition stay unchanged. With `dry_run=true` nothing is stored.
    */
   @Post('definitions')
   @AllowScopes('client')
-  @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.', headers: WARNING })
-  @ApiOkResponse({
+  @ApiCreatedResponse({
     type: DefinitionDto,
-    description: 'The version was replaced; its createdAt stays.',
-    headers: WARNING,
+    description: 'The version was created.',
+    headers: WARNING_HEADER,
+  })
+  @ApiExtraModels(DefinitionPreviewDto)
+  @ApiOkResponse({
+    description: 'The version was replaced; its createdAt stays. With `dry_run=true`: what would be stored.',
+    schema: { anyOf: [DefinitionPreviewDto, DefinitionDto].map((type) => ({ $ref: getSchemaPath(type) })) },
+    headers: WARNING_HEADER,
   })
   async upsertDefinition(
+    @Query() { dry_run: isDryRun = false }: CreateRunQueryDto,
     @Body() body: CreateDefinitionDto,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<DefinitionDto> {
-    const { definition, created, warnings } = await this.definitions.upsert(body, caller);
+    const { definition, created, warnings } = isDryRun
+      ? { ...(await this.definitions.preview(body)), created: false }
+      : await this.definitions.upsert(body, caller);
     response.status(created ? 201 : 200);
-    if (warnings.length > 0) response.setHeader('Warning', toWarnings(warnings));
+    sendWarnings(response, warnings);
     return definition;
   }
 
@@ -148,10 +153,7 @@ export class DefinitionsController {
   @AllowScopes('client')
   @ApiResource(DEFINITION_NAME_PARAM)
   @ApiIdempotentCreation(OpRunDto)
-  @ApiOkResponse({
-    type: OpRunDto,
-    description: 'With `dry_run=true`: the run that would be created. Its id is not stored.',
-  })
+  @ApiDryRun(RunPreviewDto)
   @ApiTraceparent()
   async createDefinitionRun(
     @Param('name') name: string,
@@ -163,6 +165,7 @@ export class DefinitionsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
     const { version, dry_run: isDryRun = false } = query;
+    sendWarnings(response, referenceWarnings(body, false));
     if (isDryRun) {
       response.status(200);
       return this.definitions.previewRun(name, version, body, trace);

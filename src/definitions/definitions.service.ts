@@ -11,6 +11,7 @@ import { readPage, type Page } from '../database/sql/read-page.js';
 import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
 import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import { bindOptions } from '../runs/options/option-values.js';
+import { referenceWarnings } from '../runs/options/plain-references.js';
 import {
   toEventDeliveryDto,
   toStoredOptions,
@@ -18,11 +19,12 @@ import {
   type EventDeliveryDto,
 } from '../runs/dto/run-options.dto.js';
 import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
-import type { OpRunDto } from '../runs/dto/op-run.dto.js';
+import type { RunPreviewDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
+import { createRun } from '../runs/machine/run.js';
 import {
+  newRun,
   type RunRequest,
-  previewRun,
   RunsService,
   type AnsweredRun,
   type RunCreation,
@@ -34,6 +36,7 @@ import {
   DEFAULT_LIMIT,
   toDefinitionDto,
   type DefinitionDto,
+  type DefinitionPreviewDto,
   type LatestDefinitionDto,
   type DeleteDefinitionQueryDto,
   type ListDefinitionsQueryDto,
@@ -68,26 +71,49 @@ export class DefinitionsService {
     readonly created: boolean;
     readonly warnings: readonly string[];
   }> {
-    const toStore = toRow(body);
-    const specs = new Map(Object.entries(toStore.inputSpecs));
-    const problems = new Problems();
-    for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
-    problems.throwIfAny();
-    const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
-    if (bytesOf(toStore) > maxDefinitionBytes) {
-      const detail = `The definition is larger than ${maxDefinitionBytes} bytes`;
-      throw new OverLimit(detail, 'SERVICE_MAX_DEFINITION_BYTES', RETRY_AFTER_S);
-    }
+    const { toStore, warnings } = this.#checked(body);
+    const { maxDefinitionVersions } = this.settings;
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) {
       const detail = `OpDefinition '${body.id}' has ${maxDefinitionVersions} versions already`;
       throw new OverLimit(detail, 'SERVICE_MAX_DEFINITION_VERSIONS', RETRY_AFTER_S);
     }
-    return {
-      definition: toDefinitionDto(stored.row),
-      created: stored.created,
-      warnings: typeWarnings(specs),
-    };
+    return { definition: toDefinitionDto(stored.row), created: stored.created, warnings };
+  }
+
+  /** What {@link upsert} would store, with its errors but that of too many versions. */
+  async preview(body: CreateDefinitionDto): Promise<{
+    readonly definition: DefinitionPreviewDto;
+    readonly warnings: readonly string[];
+  }> {
+    const { toStore, warnings } = this.#checked(body);
+    const now = new Date();
+    const before = await this.definitions.find(body.id, body.version);
+    const row = { ...toStore, createdAt: before?.createdAt ?? now, updatedAt: now, creationOrder: '0' };
+    const run = createRun(newRun({ image: body.image }, null), now);
+    const able = await this.runs.countAbleWorkers({
+      ...run,
+      ...toStoredOptions(body),
+      ...toStoredExecutionOptions(body),
+    });
+    return { definition: { ...toDefinitionDto(row), able_workers: able }, warnings };
+  }
+
+  #checked(body: CreateDefinitionDto): {
+    readonly toStore: DefinitionRow;
+    readonly warnings: readonly string[];
+  } {
+    const toStore = toRow(body);
+    const specs = new Map(Object.entries(toStore.inputSpecs));
+    const problems = new Problems();
+    for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
+    problems.throwIfAny();
+    const { maxDefinitionBytes } = this.settings;
+    if (bytesOf(toStore) > maxDefinitionBytes) {
+      const detail = `The definition is larger than ${maxDefinitionBytes} bytes`;
+      throw new OverLimit(detail, 'SERVICE_MAX_DEFINITION_BYTES', RETRY_AFTER_S);
+    }
+    return { toStore, warnings: [...typeWarnings(specs), ...referenceWarnings(body, true)] };
   }
 
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
@@ -164,8 +190,8 @@ export class DefinitionsService {
     version: string | undefined,
     body: CreateDefinitionRunDto,
     trace: TraceContext | null,
-  ): Promise<OpRunDto> {
-    return previewRun(toRunRequest(await this.#row(id, version), body), trace);
+  ): Promise<RunPreviewDto> {
+    return this.runs.preview(toRunRequest(await this.#row(id, version), body), trace);
   }
 
   #page<T extends DefinitionRow>(
@@ -199,7 +225,10 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   );
   const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
   const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
-  const merged = mergeExecutionOptions({ ...definition, options }, bindOptions(body, id));
+  const merged = mergeExecutionOptions(
+    { ...definition, options },
+    bindOptions(body, { id, name: body.name }),
+  );
   if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
   const constraints = mergeConstraints(definition, body.constraints);
   if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);

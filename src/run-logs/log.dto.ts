@@ -15,7 +15,7 @@ import {
   NestedList,
   OptionalField,
 } from '../common/http/validation/dto-decorators.js';
-import { readInstant } from '@longshore/common/json/read-timestamp';
+import { readInstant, UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../runs/machine/run.js';
 
@@ -76,7 +76,12 @@ export class LogChunkLineDto {
       defaultMessage: () => '$property must be an ISO 8601 date and time with its zone, or UNIX seconds',
     },
   })
-  @ApiProperty({ oneOf: [{ type: 'string', format: 'date-time' }, { type: 'number' }] })
+  @ApiProperty({
+    oneOf: [
+      { type: 'string', format: 'date-time' },
+      { type: 'number', ...UNIX_SECONDS },
+    ],
+  })
   t: string | number;
 
   @IsIn(LOG_STREAMS)

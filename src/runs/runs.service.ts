@@ -9,9 +9,9 @@ import {
   toStoredExecutionOptions,
   type RequestedExecutionOptions,
 } from './dto/execution-options.dto.js';
-import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
+import { toOpRunDto, type OpRunDto, type RunPreviewDto } from './dto/op-run.dto.js';
 import type { UpdateLabelsDto, UpdateRunDto } from './dto/run-requests.dto.js';
-import { createRun, type NewRun } from './machine/run.js';
+import { createRun, type NewRun, type RunRecord } from './machine/run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -53,6 +53,8 @@ export interface AnsweredRun {
  */
 @Injectable()
 export class RunsService {
+  #countAbleWorkers: ((run: RunRecord) => Promise<number>) | undefined;
+
   constructor(
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
@@ -62,6 +64,22 @@ export class RunsService {
   /** Creates a run; a repeated request returns its run as it is now. */
   async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
     return answerOf(await this.journal.create(newRun(request, trace), options), this.reader);
+  }
+
+  /** The run that a request would create now. Nothing is stored. */
+  async preview(request: RunRequest, trace: TraceContext | null): Promise<RunPreviewDto> {
+    const run = createRun(newRun(request, trace), new Date());
+    return { ...toOpRunDto(run, []), able_workers: await this.countAbleWorkers(run) };
+  }
+
+  /** How many workers that take runs could execute the run when idle. */
+  async countAbleWorkers(run: RunRecord): Promise<number> {
+    return (await this.#countAbleWorkers?.(run)) ?? 0;
+  }
+
+  /** Sets what counts for {@link countAbleWorkers}: claims know it. */
+  countAbleWorkersBy(count: (run: RunRecord) => Promise<number>): void {
+    this.#countAbleWorkers = count;
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
@@ -137,11 +155,6 @@ export class RunsService {
   }
 }
 
-/** The run that a request would create now. Nothing is stored. */
-export function previewRun(request: RunRequest, trace: TraceContext | null): OpRunDto {
-  return toOpRunDto(createRun(newRun(request, trace), new Date()), []);
-}
-
 /**
  * The run of an effect; without a view, as it is now.
  * @throws RunNotFound when the run of an earlier request was removed
@@ -199,7 +212,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
-  const bound = definition === undefined ? bindOptions(request, id) : request;
+  const bound = definition === undefined ? bindOptions(request, { id, name: request.name }) : request;
   const stored = toStoredOptions(request);
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;

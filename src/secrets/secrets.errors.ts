@@ -6,7 +6,7 @@ export class SecretsNotConfigured extends DomainError {
   readonly kind = 'switched-off';
 
   constructor() {
-    super('Secrets are not configured');
+    super('Secrets are not configured', { errors: ['the operator must set SERVICE_SECRETS_KEY'] });
   }
 }
 

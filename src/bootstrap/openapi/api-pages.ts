@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Injectable, NotFoundException, type INestApplication, type OnModuleInit } from '@nestjs/common';
 import type { Request, Response } from 'express';
+import { EXAMPLE_RUN_ID } from '../../common/http/api-examples.js';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { sendStaticFile, staticFile, type StaticFile } from '../../common/http/server/static-file.js';
 import { describeApi } from './api-description.js';
@@ -12,6 +13,13 @@ const UI_FILES = ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-32x32.png']
 
 /** Keeps no key in the browser: `persistAuthorization` would store it where every script of the origin can read it. */
 const UI_SCRIPT = `const script = document.currentScript.src;
+// Requests are for the run of the last answer, where the example of a run's id was left.
+let run = '${EXAMPLE_RUN_ID}';
+const withRun = (text) => text.replaceAll('${EXAMPLE_RUN_ID}', run);
+const idOf = (answer) => {
+  if (answer?.current_attempt !== undefined) return answer.id;
+  return answer?.data?.[0]?.id ?? answer?.results?.[0]?.run?.id;
+};
 window.onload = () => {
   SwaggerUIBundle({
     url: new URL('../docs-json', script).href,
@@ -19,6 +27,15 @@ window.onload = () => {
     deepLinking: true,
     displayRequestDuration: true,
     persistAuthorization: false,
+    requestInterceptor: (request) => {
+      request.url = withRun(request.url);
+      if (typeof request.body === 'string') request.body = withRun(request.body);
+      return request;
+    },
+    responseInterceptor: (response) => {
+      run = idOf(response.body) ?? run;
+      return response;
+    },
   });
 };
 `;

@@ -43,7 +43,10 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: `Worker '${EXAMPLE_WORKER_ID}' not found` },
     409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
   },
-  secrets: { 404: { detail: "Secret 'database-password' not found" } },
+  secrets: {
+    404: { detail: "Secret 'database-password' not found" },
+    503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
+  },
   'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
 };
 

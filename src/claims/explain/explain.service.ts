@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+import type { RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
@@ -118,6 +119,19 @@ export class ExplainService {
         }),
       };
     });
+  }
+
+  /** How many workers that take runs could execute a new run when idle. */
+  async countAble(run: RunRecord): Promise<number> {
+    const requirements = requirementsOf(run);
+    const queued = { ...run, passedOverAt: null, reservedFor: null };
+    const workers = (await this.pool.list()).filter(takesRuns);
+    return workers.filter((worker) => {
+      const idle = { ...worker, held: [], keptFor: null };
+      const isLacking =
+        lackingOf(worker, requirements).length > 0 || lackingGpus(worker, requirements).length > 0;
+      return !isLacking && this.strategy.obstacles(idle, queued).length === 0;
+    }).length;
   }
 
   /** What ended runs hold of the worker of a run that is assigned to it and does not run yet. */

@@ -150,6 +150,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       action: 'cancel',
       filter: { state: 'PENDING', label: ['team=vision'] },
       reason: 'The input was wrong.',
+      dry_run: true,
     },
     'how many would be retried': {
       action: 'retry',

@@ -16,7 +16,7 @@ import {
 import {
   EventAttributesInputDto,
   EventDeliveryInputDto,
-  IMAGE_REFERENCE,
+  ImageField,
 } from '../../runs/dto/run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/template-text.js';
@@ -27,7 +27,7 @@ const NAME = {
   min: 1,
   max: 128,
   pattern: /^[A-Za-z0-9][A-Za-z0-9._-]*$/,
-  form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
+  form: 'a string that is a name (letters, digits and . _ -, starting with a letter or digit)',
 } as const;
 
 /** Inputs, and as many outputs, that a definition may declare. */
@@ -52,7 +52,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
   version: string;
 
   /** Container image. @example longshore/word-count */
-  @IsText(IMAGE_REFERENCE)
+  @ImageField()
   image: string;
 
   /** What it is for. */

@@ -1,3 +1,4 @@
+import { ABLE_WORKERS } from '../../runs/dto/op-run.dto.js';
 import type { Type } from '@nestjs/common';
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
@@ -52,6 +53,12 @@ export class DefinitionDto extends OptionsDto {
   createdAt: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
   updatedAt: string;
+}
+
+@ApiSchema({ name: 'OpDefinitionPreview', description: 'A version of a definition that would be stored.' })
+export class DefinitionPreviewDto extends DefinitionDto {
+  @ApiProperty(ABLE_WORKERS)
+  able_workers: number;
 }
 
 @ApiSchema({ name: 'LatestOpDefinition', description: 'The newest version of a definition.' })

@@ -1,11 +1,15 @@
-import { Body, Controller, HttpCode, Post } from '@nestjs/common';
+import { Body, Controller, HttpCode, Post, Query, Res } from '@nestjs/common';
 import { ApiHeader, ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
+import { sendWarnings, WARNING_HEADER } from '../../common/http/warning-header.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../http/idempotency.js';
 import { ApiTraceparent, TraceOf } from '../http/request-headers.js';
+import { CreateRunQueryDto } from '../dto/run-requests.dto.js';
+import { referenceWarnings } from '../options/plain-references.js';
 import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
 import {
@@ -39,15 +43,30 @@ export class BulkRunsController {
       'with the first run; with another content: 409 for that item.',
   )
   @ApiTraceparent()
-  @ApiOkResponse({ type: CreateRunsResultDto, description: 'One result per run.' })
+  @ApiOkResponse({
+    type: CreateRunsResultDto,
+    description: 'One result per run.',
+    headers: WARNING_HEADER,
+  })
   async createRuns(
+    @Query() { dry_run: isDryRun = false }: CreateRunQueryDto,
     @Body() { runs }: CreateRunsDto,
     @PrefersMinimal() minimal: boolean,
     @BulkKeysOf() keys: BulkKeys,
     @TraceOf() trace: TraceContext | null,
     @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
   ): Promise<CreateRunsResultDto> {
-    return { results: await this.bulk.create(runs, { keys, minimal, trace, caller }) };
+    const results = isDryRun
+      ? await this.bulk.preview(runs, trace)
+      : await this.bulk.create(runs, { keys, minimal, trace, caller });
+    const warnings = results.flatMap(({ status }, index) =>
+      status < 300
+        ? referenceWarnings(Object(runs[index]), false).map((text) => `runs.${index}.${text}`)
+        : [],
+    );
+    sendWarnings(response, warnings);
+    return { results };
   }
 
   /**

@@ -11,7 +11,7 @@ import {
   SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { AddEventDto } from '../dto/event.dto.js';
-import { OpRunDto } from '../dto/op-run.dto.js';
+import { OpRunDto, RunPreviewDto } from '../dto/op-run.dto.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 
@@ -56,12 +56,19 @@ export class CreatedRunIdDto {
   replayed?: true;
 }
 
+@ApiSchema({ name: 'PreviewedRun', description: 'With `dry_run=true`: a run that would be created.' })
+export class PreviewedRunDto {
+  @ApiProperty({ type: 'integer', enum: [200] })
+  status: 200;
+  run: RunPreviewDto;
+}
+
 @ApiSchema({ name: 'OpRunBatchResult', description: 'The result of each run.' })
-@ApiExtraModels(CreatedRunDto, CreatedRunIdDto, RefusedItemDto)
+@ApiExtraModels(CreatedRunDto, CreatedRunIdDto, PreviewedRunDto, RefusedItemDto)
 export class CreateRunsResultDto {
   /** One answer a run, in the order of the request. */
-  @ApiProperty(listOf(CreatedRunDto, CreatedRunIdDto, RefusedItemDto))
-  results: (CreatedRunDto | CreatedRunIdDto | RefusedItemDto)[];
+  @ApiProperty(listOf(CreatedRunDto, CreatedRunIdDto, PreviewedRunDto, RefusedItemDto))
+  results: (CreatedRunDto | CreatedRunIdDto | PreviewedRunDto | RefusedItemDto)[];
 }
 
 @ApiSchema({ name: 'OpRunIds', description: 'Ids of runs; each run is changed independently.' })

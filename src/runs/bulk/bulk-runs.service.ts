@@ -6,7 +6,14 @@ import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { checkedEvent, eventCommand, answerOf, assertMayReport, newRun } from '../runs.service.js';
+import {
+  checkedEvent,
+  eventCommand,
+  answerOf,
+  assertMayReport,
+  newRun,
+  RunsService,
+} from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
 import type { Effect } from '../journal/command.js';
@@ -19,6 +26,7 @@ import {
   type ChangedRunDto,
   type CreatedRunDto,
   type CreatedRunIdDto,
+  type PreviewedRunDto,
 } from './bulk-runs.dto.js';
 
 /** What the items of a bulk creation share. */
@@ -39,6 +47,7 @@ export class BulkRunsService {
   constructor(
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
+    private readonly runs: RunsService,
   ) {}
 
   create(
@@ -52,6 +61,14 @@ export class BulkRunsService {
       const { run, replayed } = await answerOf(effect, this.reader);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
     });
+  }
+
+  /** What {@link create} would create. */
+  preview(items: readonly JsonValue[], trace: TraceContext | null): Promise<(PreviewedRunDto | ItemError)[]> {
+    return settleItems(items, async (item) => ({
+      status: 200,
+      run: await this.runs.preview(readItem(CreateRunDto, item), trace),
+    }));
   }
 
   /** Records the same event of several runs. */

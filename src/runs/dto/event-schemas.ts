@@ -1,4 +1,5 @@
 import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../common/http/api-examples.js';
+import { UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import {
   EVENT_TYPE_PATTERN,
   EVENT_TYPES,
@@ -125,8 +126,9 @@ function eventSchema(name: TypeName) {
 
 function nullable({ type, description, ...schema }: ValueSchema): object {
   // A time may also be UNIX seconds.
-  const types = schema.format === undefined ? [type] : [type, 'number'];
-  if (schema.enum === undefined) return { type: [...types, 'null'], ...schema, description };
+  if (schema.format !== undefined)
+    return { type: [type, 'number', 'null'], ...schema, ...UNIX_SECONDS, description };
+  if (schema.enum === undefined) return { type: [type, 'null'], ...schema, description };
   return { anyOf: [{ type, enum: schema.enum }, { type: 'null' }], description };
 }
 

@@ -45,10 +45,21 @@ export const LABELS = {
     pattern: new RegExp(`^${KEY}$`),
     form: '1 to 63 characters of a-z, 0-9 and . _ / -, the first and the last a letter or digit',
   },
+  repair: rightLabel,
   values: { max: 256, ...SHOWN_TEXT },
   max: MAX_LABELS,
   nullable: true,
 } as const satisfies TextMapShape;
+
+/** The key of a label in the right form: `Department` is `department`, `epi:env` is `epi-env`. */
+function rightLabel(key: string): string | undefined {
+  const right = key
+    .slice(0, 63)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._/-]+/g, '-')
+    .replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '');
+  return right === '' ? undefined : right;
+}
 
 /** Labels by which a list may be filtered. */
 export const MAX_LABEL_FILTERS = 5;

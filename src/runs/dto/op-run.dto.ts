@@ -61,6 +61,13 @@ export class ExecutionSummaryDto {
   reclaims?: number;
 }
 
+/** How many workers could take a run. */
+export const ABLE_WORKERS = {
+  type: 'integer',
+  minimum: 0,
+  description: 'Workers that take runs now and could execute the run when idle.',
+} as const;
+
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto extends ExecutionOptionsDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
@@ -112,6 +119,12 @@ export class OpRunDto extends ExecutionOptionsDto {
   createdAt: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
   updatedAt: string;
+}
+
+@ApiSchema({ name: 'OpRunPreview', description: 'A run that would be created. Its id is not stored.' })
+export class RunPreviewDto extends OpRunDto {
+  @ApiProperty(ABLE_WORKERS)
+  able_workers: number;
 }
 
 /** @param events the newest entries of the timeline, oldest first */

@@ -1,5 +1,8 @@
+import { applyDecorators } from '@nestjs/common';
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { clip } from '@longshore/common/json/text';
 import {
+  CheckBy,
   type IntegerRange,
   IsJsonInteger,
   IsText,
@@ -13,13 +16,29 @@ import { toStoredConstraints, type RequestedConstraints } from './constraints.dt
 import type { RequestedRetryPolicy, StoredRetryPolicy } from './retry-policy.dto.js';
 
 /** A container image as runs and definitions name it. */
-export const IMAGE_REFERENCE: TextShape = {
+const IMAGE_REFERENCE: TextShape = {
   min: 1,
   max: 512,
   // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters, and those that change the direction of text
   pattern: /^[^\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/,
   form: 'an image reference without white space',
 };
+
+/** How other tools begin a reference to an image, and the form of enroot. */
+const FOREIGN_IMAGE =
+  /^(?:(?:docker|docker-daemon|oras|podman|https?):\/\/(?<plain>.+)|(?<host>[^/#]+)#(?<path>.+))$/;
+
+/** A field with a reference to a container image. */
+export function ImageField(): PropertyDecorator {
+  return applyDecorators(
+    CheckBy('isPlainImage', (value, path) => {
+      const { plain, host, path: name } = FOREIGN_IMAGE.exec(String(value))?.groups ?? {};
+      const right = plain ?? (host === undefined ? undefined : `${host}/${name}`);
+      return right === undefined ? undefined : `${path} must be without a scheme and #: ${clip(right, 512)}`;
+    }),
+    IsText(IMAGE_REFERENCE),
+  );
+}
 
 /** A priority: a signed 32-bit integer. */
 export const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 } as const satisfies IntegerRange;

@@ -12,7 +12,7 @@ import {
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
-import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY } from './run-options.dto.js';
+import { EventDeliveryInputDto, ImageField, PRIORITY } from './run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from './retry-policy.dto.js';
 import { LabelsField, RUN_NAME, RunExecutionOptionsInputDto } from './execution-options.dto.js';
 import type { LabelChanges } from '../machine/run.js';
@@ -20,7 +20,7 @@ import type { LabelChanges } from '../machine/run.js';
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
 export class CreateRunDto extends RunExecutionOptionsInputDto {
   /** Container image. @example longshore/word-count */
-  @IsText(IMAGE_REFERENCE)
+  @ImageField()
   image: string;
 
   /** What the container finds in its input file. @example {"text": "to be or not to be"} */
@@ -87,6 +87,12 @@ export class CancelRunDto {
   @Check('isBoolean', (value) => typeof value === 'boolean', 'must be true or false')
   @ApiProperty({ type: 'boolean', required: false })
   kill?: boolean;
+}
+
+export class CreateRunQueryDto {
+  /** `true` creates nothing: the answer, 200, is what would be created. No idempotency key is used. */
+  @QueryBoolean()
+  dry_run?: boolean;
 }
 
 /** What the answer of a run may wait for. */

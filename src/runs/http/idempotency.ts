@@ -11,6 +11,7 @@ import type { Request, Response } from 'express';
 import { callerOf } from '../../auth/api-key.guard.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { WARNING_HEADER } from '../../common/http/warning-header.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
@@ -93,9 +94,22 @@ export function ApiIdempotentCreation(type: Type): MethodDecorator {
     ApiIdempotencyKey(
       'The same key with the same body answers with the first run again; with another body: 409.',
     ),
-    ApiCreatedResponse({ type, description: 'The created run.', headers: REPLAYED }),
+    ApiCreatedResponse({
+      type,
+      description: 'The created run.',
+      headers: { ...REPLAYED, ...WARNING_HEADER },
+    }),
     ApiErrors(409),
   );
+}
+
+/** Documents the answer of a creating route with `dry_run=true`. */
+export function ApiDryRun(type: Type): MethodDecorator {
+  return ApiOkResponse({
+    type,
+    description: 'With `dry_run=true`: what would be created.',
+    headers: WARNING_HEADER,
+  });
 }
 
 /** Documents the route that records events and takes an idempotency key. */

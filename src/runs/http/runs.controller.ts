@@ -18,6 +18,7 @@ import { MissingScope } from '../../auth/auth.errors.js';
 import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
+import { sendWarnings } from '../../common/http/warning-header.js';
 import { createOptionalBodyDecorator, PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
   EVENT_EXAMPLES,
@@ -28,19 +29,22 @@ import {
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport, RunsService } from '../runs.service.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
-import { ListAttemptsQueryDto, OpAttemptDto, OpRunDto } from '../dto/op-run.dto.js';
+import { ListAttemptsQueryDto, OpAttemptDto, OpRunDto, RunPreviewDto } from '../dto/op-run.dto.js';
 import {
   CancelRunDto,
   CreateRunDto,
+  CreateRunQueryDto,
   GetRunQueryDto,
   UpdateLabelsDto,
   UpdateRunDto,
   type RunWait,
 } from '../dto/run-requests.dto.js';
+import { referenceWarnings } from '../options/plain-references.js';
 import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
   sendRun,
+  ApiDryRun,
   ApiIdempotentCreation,
   ApiIdempotentEvent,
   IdempotencyOf,
@@ -87,20 +91,25 @@ export class RunsController {
 
   /**
    * Create a run of a container image
-   * @remarks The run is PENDING until a worker claims it. It belongs to no definition.
+   * @remarks The run is PENDING until a worker claims it. It belongs to no definition. With `dry_run=true` nothing is created.
    */
   @Post()
   @AllowScopes('client')
   @ApiIdempotentCreation(OpRunDto)
+  @ApiDryRun(RunPreviewDto)
   @ApiTraceparent()
   async createRun(
+    @Query() { dry_run: isDryRun = false }: CreateRunQueryDto,
     @Body() body: CreateRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @TraceOf() trace: TraceContext | null,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    return sendRun(response, await this.runs.create(body, { trace, idempotency, caller }));
+    sendWarnings(response, referenceWarnings(body, false));
+    if (!isDryRun) return sendRun(response, await this.runs.create(body, { trace, idempotency, caller }));
+    response.status(200);
+    return this.runs.preview(body, trace);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import type { RunOption } from './run-option.js';
+import type { BoundRun, RunOption } from './run-option.js';
 import { RUN_OPTIONS } from './run-options.js';
 import { applyDecorators, type Type } from '@nestjs/common';
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
@@ -63,11 +63,11 @@ export function mergeOptions(
   return problems.length > 0 ? { problems } : { merged: Object(merged) };
 }
 
-/** The options of a request for the run with this id that it creates. */
-export function bindOptions<T extends RequestedOptions>(request: T, runId: string): T {
+/** The options of a request for the run that it creates. @throws InvalidRequest for a reference that the run does not have */
+export function bindOptions<T extends RequestedOptions>(request: T, run: BoundRun): T {
   const bound = BOUND.flatMap(([name, option]) => {
     const value = memberOf(request, name);
-    return value === undefined ? [] : [[name, option.bind?.(value, runId) ?? value] as const];
+    return value === undefined ? [] : [[name, option.bind?.(value, run, name) ?? value] as const];
   });
   return bound.length === 0 ? request : { ...request, ...Object.fromEntries(bound) };
 }

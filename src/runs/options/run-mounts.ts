@@ -1,6 +1,8 @@
-import { itemPath } from '../../common/http/validation/problems.js';
+import { clip } from '@longshore/common/json/text';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
+import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
-import { type ObjectShape, objectListOption, type RunOption } from './run-option.js';
+import { type BoundRun, type ObjectShape, objectListOption, type RunOption } from './run-option.js';
 
 /** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
 export interface RunMount {
@@ -14,6 +16,8 @@ export interface RunMount {
 }
 
 const RUN_ID = '${run.id}';
+const RUN_NAME = '${run.name}';
+const REFERENCE = /\$\{[^}]*\}?/g;
 
 /** As long as the id of a run. */
 const SAMPLE_ID = '00000000-0000-0000-0000-000000000000';
@@ -44,8 +48,8 @@ const SHAPE: ObjectShape = {
   },
   sub_path: {
     about:
-      'Folder within the volume, which is created unless `read_only`: a relative path without `.`, `..` and links. `${run.id}` in ' +
-      'it stands for the id of the run.',
+      'Folder within the volume, which is created unless `read_only`: a relative path without `.`, `..` and links. `${run.id}` and ' +
+      '`${run.name}` in it stand for the id and the name of the run.',
     example: 'team-a/${run.id}',
   },
 };
@@ -72,10 +76,12 @@ export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>
       { name: 'scratch', member: 'scratch_mb' },
     ],
     problem: mountsProblem,
-    bind: (mounts, runId) =>
-      mounts.map((mount) => {
+    bind: (mounts, run, at) =>
+      mounts.map((mount, index) => {
         const { sub_path: subPath } = mount;
-        return subPath ? { ...mount, sub_path: subPath.replaceAll(RUN_ID, runId) } : mount;
+        return subPath
+          ? { ...mount, sub_path: boundFolder(subPath, run, `${itemPath(at, index)}.sub_path`) }
+          : mount;
       }),
   },
 );
@@ -108,6 +114,20 @@ function mountProblem(
   return subPath === undefined
     ? undefined
     : relativePathProblem(subPath.replaceAll(RUN_ID, SAMPLE_ID), `${at}.sub_path`);
+}
+
+/** A `sub_path` for the run. @throws InvalidRequest for a reference that it does not have, and a folder that is none */
+function boundFolder(subPath: string, { id, name }: BoundRun, path: string): string {
+  const bound = subPath.replaceAll(REFERENCE, (reference) => {
+    const value = reference === RUN_ID ? id : reference === RUN_NAME ? name : undefined;
+    if (value !== undefined) return value;
+    const why =
+      reference === RUN_NAME ? 'the run has no name' : `unknown, only ${RUN_ID} and ${RUN_NAME} are replaced`;
+    throw new InvalidRequest(VALIDATION_FAILED, [`${path}: ${clip(reference, 128)}: ${why}`]);
+  });
+  const problem = relativePathProblem(bound, path);
+  if (problem !== undefined) throw new InvalidRequest(VALIDATION_FAILED, [problem]);
+  return bound;
 }
 
 function overlap(path: string, other: string): boolean {

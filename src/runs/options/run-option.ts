@@ -47,8 +47,8 @@ export interface RunOption<T> {
   list?(value: T): JsonValue;
   /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
   merge?(definition: T, run: T): T;
-  /** The value of a request for the run that it creates. Absent: as it is given. */
-  bind?(value: T, runId: string): T;
+  /** The value of a request for the run that it creates. Absent: as it is given. @throws InvalidRequest */
+  bind?(value: T, run: BoundRun, path: string): T;
   /**
    * What is wrong with a value of the right form, or with one that is merged; undefined: nothing.
    * @param all the options of the request, which are not checked, or those of the definition and its run
@@ -56,6 +56,12 @@ export interface RunOption<T> {
   problem?(value: T, all: object, path: string): string | undefined;
   /** What a worker must be able to do to get a run with the option, as `capabilitiesOfOption` reads it; absent: nothing. */
   readonly capabilities?: readonly (string | ItemCapability)[];
+}
+
+/** What the text of an option may refer to. */
+export interface BoundRun {
+  readonly id: string;
+  readonly name?: string | undefined;
 }
 
 /** What a declaration says beside the form of the value. */

@@ -58,6 +58,15 @@ describe('section 5: authentication', () => {
       }
     });
 
+    test('a key in Authorization without the scheme Bearer is told where it belongs', async () => {
+      for (const value of [KEYS.client, `Token ${KEYS.client}`, `Basic ${btoa(`k:${KEYS.client}`)}`]) {
+        const headers = { Authorization: value };
+        assertError(await service.send('GET', '/runs', { key: null, headers }), 401, 'Invalid API key', [
+          'the key must be in the header X-API-Key: KEY, or in Authorization: Bearer KEY',
+        ]);
+      }
+    });
+
     for (const [method, path, scopes] of REQUESTS) {
       test(`${method} ${path} asks for a key with its scope before it looks at anything else`, async () => {
         assertError(await service.send(method, path, { key: null }), 401, 'Missing API key');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
-import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -104,22 +104,30 @@ describe('section 7: errors', () => {
       ]);
     });
 
-    for (const path of ['/', '/nowhere', '/Runs', '/runs/', `/runs/${NOBODY}/nothing`]) {
+    for (const path of ['/nowhere', '/nowhere/', '/Runs', '/runs//', `/runs/${NOBODY}/nothing`]) {
       test(`the unknown route ${path}`, async () => {
         assertError(await service.send('GET', path), 404, 'Not found');
       });
     }
 
-    for (const [method, path] of [
-      ['DELETE', '/runs'],
-      ['PUT', `/runs/${NOBODY}`],
-      ['PATCH', '/definitions'],
-      ['GET', '/workers/heartbeat'],
+    for (const [method, path, others] of [
+      ['DELETE', '/runs', 'GET, POST'],
+      ['PUT', `/runs/${NOBODY}`, 'GET, PATCH'],
+      ['PUT', `/runs/${NOBODY}/`, 'GET, PATCH'],
+      ['PATCH', '/definitions', 'GET, POST'],
+      ['POST', '/health', 'GET'],
     ] as const) {
-      test(`${method} ${path}, which is a path but not with this method, is 404 and not 405`, async () => {
-        assertError(await service.send(method, path), 404, 'Not found');
+      test(`${method} ${path}, which is a path but not with this method, is 404 and names the methods`, async () => {
+        const answer = await service.send(method, path);
+        assertError(answer, 404, `Not found: this path has only ${others}, not ${method}`);
       });
     }
+
+    test('a slash at the end of a path counts as none', async () => {
+      const { id } = bodyOf(await service.send('POST', '/runs/', { body: { image: 'i' } }), 'OpRun', 201);
+      assert.equal(bodyOf(await service.send('GET', `/runs/${id}/?include_events=false`), 'OpRun').id, id);
+      assert.equal((await service.send('GET', '/runs/?limit=1')).body.data.length, 1);
+    });
 
     for (const type of [
       'text/plain',

@@ -136,7 +136,10 @@ describe('references in command, args and env of a definition', () => {
         { flag: '-a', input: 'text', join: '${x}' },
         'args[1].join must be a string without ${ of at most 256 characters',
       ],
-      [{ flag: '-a', input: 'text', joint: '=' }, 'args[1].joint is not a known field'],
+      [
+        { flag: '-a', input: 'text', joint: '=' },
+        'args[1].joint is not a known field: did you mean args[1].join?',
+      ],
       [{ flag: '-a', input: 'gone' }, 'args[1].input: ${inputs.gone}: no such input'],
     ] as const) {
       assertInvalid(await store({ args: ['a', flag] }), [problem]);
@@ -173,7 +176,7 @@ describe('POST /definitions/{name}/runs?dry_run=true', () => {
     const count = async (): Promise<number> =>
       (await service.send('GET', `/runs?op_definition=def-${made}`)).body.data.length;
     const body = { inputs: { text: 'x y', n: 1 }, priority: 3, env: { B: 'b' } };
-    const shown = bodyOf(await preview(definition, body), 'OpRun', 200);
+    const shown = bodyOf(await preview(definition, body), 'OpRunPreview');
     assert.deepEqual([shown.args, shown.env], [['x y', shown.id], { A: '1', B: 'b' }]);
     assert.equal(await count(), 0);
     assert.equal((await service.send('GET', `/runs/${shown.id}`)).status, 404);

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
+import { runInNewContext } from 'node:vm';
 import { describe, test } from 'vitest';
+import { EXAMPLE_RUN_ID } from '../../../src/common/http/api-examples.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { skipFor } from '../../support/skip.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -35,6 +37,36 @@ describe('the pages of the API description', () => {
     assert.equal(json.headers.get('content-type'), 'application/json; charset=utf-8');
     assert.equal(json.body.info.title, 'Longshore');
     assert.equal(yaml.text, json.text);
+  });
+
+  test('put the id of the last answered run in place of the example', async () => {
+    const { text } = await ask('/docs/swagger-ui-init.js');
+    const window: { onload?: () => void } = {};
+    let options: Record<string, (value: object) => object> = {};
+    runInNewContext(text, {
+      URL,
+      window,
+      document: { currentScript: { src: `${service.url}/docs/swagger-ui-init.js` } },
+      SwaggerUIBundle: (given: typeof options) => (options = given),
+    });
+    window.onload?.();
+    const path = `/runs/${EXAMPLE_RUN_ID}/cancel`;
+    const sent = (): unknown[] => {
+      const request = { url: path, body: JSON.stringify({ ids: [EXAMPLE_RUN_ID] }) };
+      return Object.values({ ...options['requestInterceptor']?.(request) });
+    };
+    assert.deepEqual(sent(), [path, JSON.stringify({ ids: [EXAMPLE_RUN_ID] })]);
+    for (const [method, url, body] of [
+      ['POST', '/runs', { image: 'i' }],
+      ['POST', '/runs/batch', { runs: [{ image: 'i' }] }],
+      ['GET', '/runs', undefined],
+    ] as const) {
+      const answer = await service.send(method, url, { body });
+      const { id } = (await service.send('GET', '/runs?limit=1')).body.data[0];
+      options['responseInterceptor']?.({ body: answer.body });
+      options['responseInterceptor']?.({ body: { detail: 'Not found' } });
+      assert.deepEqual(sent(), [`/runs/${id}/cancel`, JSON.stringify({ ids: [id] })]);
+    }
   });
 
   test('are asked for anew and cost a 304', async () => {

@@ -66,7 +66,7 @@ describe('a reporter that says who it is', () => {
       [NOBODY, { key: 'wrong', headers: foreign, body: huge }, 401, 'Invalid API key'],
       [NOBODY, { headers: foreign, body: huge }, 413, `Request body is larger than ${MAX_BYTES} bytes`],
       [NOBODY, { headers: foreign, body: '{"type":' }, 415, 'Request body must be application/json in UTF-8'],
-      [NOBODY, { headers: fence, body: '{"type":' }, 400, 'Malformed JSON body: syntax error'],
+      [NOBODY, { headers: fence, body: '{"type":' }, 400, 'Malformed JSON body: syntax error at character 9'],
       [
         NOBODY,
         { headers: fence, body: { type: 'STARTED' } },

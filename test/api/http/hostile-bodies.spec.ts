@@ -16,7 +16,12 @@ const REFUSED: readonly (readonly [
   detail: string,
   errors?: string[],
 ])[] = [
-  ['half a body', (wrap) => ({ body: wrap('1').slice(0, -1) }), 400, 'Malformed JSON body: syntax error'],
+  [
+    'half a body',
+    (wrap) => ({ body: wrap('1').slice(0, -1) }),
+    400,
+    'Malformed JSON body: syntax error at character',
+  ],
   [
     'a key twice',
     (wrap) => ({ body: wrap('{"a":1,"a":1}') }),

@@ -54,17 +54,38 @@ describe('the folder of a run within a volume', () => {
   };
 
   test('may have the id of the run, in every run', async () => {
-    const mounts = [{ ...OUT, sub_path: 'a/${run.id}-${run.id}/$${run.id}${inputs.x}' }];
+    const mounts = [{ ...OUT, sub_path: 'a/${run.id}-${run.id}/$${run.id}' }];
     const run = await steps.create({ mounts });
-    assert.equal(run['mounts'][0].sub_path, `a/${run.id}-${run.id}/$${run.id}\${inputs.x}`);
+    assert.equal(run['mounts'][0].sub_path, `a/${run.id}-${run.id}/$${run.id}`);
     assert.deepEqual(await steps.get(run.id), run);
     const [batched] = await new BulkSteps(service.send).create([{ image: 'i', mounts }]);
     assert.match(batched.run.mounts[0].sub_path, new RegExp(`^a/${batched.run.id}-${batched.run.id}/`));
     const ofDefinition = await runOf({}, { mounts });
     assert.equal(
       subPathOf(ofDefinition),
-      `a/${ofDefinition.body.id}-${ofDefinition.body.id}/$${ofDefinition.body.id}\${inputs.x}`,
+      `a/${ofDefinition.body.id}-${ofDefinition.body.id}/$${ofDefinition.body.id}`,
     );
+    const named = await steps.create({ name: 'train-7', mounts: [{ ...OUT, sub_path: 'a/${run.name}' }] });
+    assert.equal(named['mounts'][0].sub_path, 'a/train-7');
+  });
+
+  test('may have no other reference in a run, which would be a folder of that name', async () => {
+    for (const [subPath, problem, more] of [
+      [
+        'x/${inputs.a}',
+        'mounts[0].sub_path: ${inputs.a}: unknown, only ${run.id} and ${run.name} are replaced',
+        {},
+      ],
+      ['${HOME', 'mounts[0].sub_path: ${HOME: unknown, only ${run.id} and ${run.name} are replaced', {}],
+      ['${run.name}', 'mounts[0].sub_path: ${run.name}: the run has no name', {}],
+      ['${run.name}', SUB_PATH, { name: '..' }],
+    ] as const) {
+      const body = { image: 'i', mounts: [{ ...OUT, sub_path: subPath }], ...more };
+      assertInvalid(await service.send('POST', '/runs', { body }), [problem]);
+      assertInvalid(await runOf({}, { mounts: body.mounts, ...more }), [problem]);
+      const { results } = (await service.send('POST', '/runs/batch', { body: { runs: [body] } })).body;
+      assert.deepEqual([results[0].status, results[0].error.errors], [400, [problem]]);
+    }
   });
 
   test('may have inputs in a definition, which are replaced once', async () => {

@@ -32,7 +32,7 @@ const REFUSED: readonly (readonly [body: unknown, detail: string, errors?: reado
   [[], ...invalid('the body must be a JSON object')],
   ['null', ...invalid('the body must be a JSON object')],
   ['{"priority":1,"priority":2}', 'Malformed JSON body: duplicate key at character 15'],
-  ['{"priority":', 'Malformed JSON body: syntax error'],
+  ['{"priority":', 'Malformed JSON body: syntax error at character 13'],
 ];
 
 describe('PATCH of a run', () => {

@@ -272,17 +272,18 @@ describe('the secrets of a run', () => {
   test('are 503 where their key is not configured, and without any key; a run without secrets goes on', async () => {
     const id = await held({ secrets: { PASSWORD: 'db' } });
     const without = await held({});
-    for (const [env, detail] of [
-      [{}, 'Secrets are not configured'],
+    for (const [env, detail, errors] of [
+      [{}, 'Secrets are not configured', ['the operator must set SERVICE_SECRETS_KEY']],
       [
         { SERVICE_SECRETS_KEY: newSecretsKey() },
         "Secret 'db' cannot be decrypted: its key is not in SERVICE_SECRETS_KEY",
+        undefined,
       ],
     ] as const) {
       const second = await startTestApp({ env, database: service.database });
       try {
         const options = { key: KEYS.worker, headers: fence() };
-        assertError(await second.send('GET', `/runs/${id}/secrets`, options), 503, detail);
+        assertError(await second.send('GET', `/runs/${id}/secrets`, options), 503, detail, errors);
         const empty = await second.send('GET', `/runs/${without}/secrets`, options);
         assert.deepEqual(empty.body, { env: {}, files: {}, registry: null });
       } finally {

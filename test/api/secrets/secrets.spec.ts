@@ -203,7 +203,7 @@ describe('without SERVICE_SECRETS_KEY', () => {
   ] as const) {
     test(`${method} ${path} is 503, and is not to be retried`, async () => {
       const answer = await service.send(method, path, { body });
-      assertError(answer, 503, 'Secrets are not configured');
+      assertError(answer, 503, 'Secrets are not configured', ['the operator must set SERVICE_SECRETS_KEY']);
       assert.equal(answer.headers.get('retry-after'), null);
     });
   }

@@ -60,7 +60,7 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await dialog.getByText('This is not JSON').waitFor();
     await text.fill('{"id": "made-here", "version": "1 0", "image": "i"}');
     await dialog.getByRole('button', { name: 'Store' }).click();
-    await dialog.getByText(/^Request validation failed\s+version must be a name/).waitFor();
+    await dialog.getByText(/^Request validation failed\s+version must be a string that is a name/).waitFor();
     await text.fill('{"id": "made-here", "version": "1.0", "image": "i"}');
     await dialog.getByRole('button', { name: 'Store' }).click();
     await page.waitForURL('**/definitions/made-here?version=1.0');

@@ -132,7 +132,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await dialog.getByRole('button', { name: 'Edit as a form' }).click();
     assert.equal(await dialog.getByLabel('CPUs').inputValue(), '2');
     await dialog.getByRole('button', { name: 'Store' }).click();
-    await dialog.getByText(/^version must be a name/).waitFor();
+    await dialog.getByText(/^version must be a string that is a name/).waitFor();
     assert.equal(await dialog.getByLabel('Version').getAttribute('aria-invalid'), 'true');
     opened.expectErrors(/400/);
     await dialog.getByLabel('Version').fill('1');

@@ -21,6 +21,7 @@ const withIdOfVersion7 = (name: string, more: Readonly<Record<string, Schema>> =
 /** What the API description says of answers, and what it has no word for. */
 const SHAPES = {
   OpRun: withIdOfVersion7('OpRun', { timeouts: { minProperties: 1 } }),
+  OpRunPreview: withIdOfVersion7('OpRunPreview', { timeouts: { minProperties: 1 } }),
   OpAttempts: listOf(withIdOfVersion7('OpAttempt')),
   PolledEvents: component('PolledEvents'),
   HeartbeatResponse: component('HeartbeatResponse'),

@@ -9,7 +9,7 @@ export const HOSTILE_BODIES: readonly HostileRequest[] = [
     'empty body': requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '0' }),
     'no body': requestText('POST', '/echo', JSON_HEADER),
   }),
-  ...refused(400, 'Malformed JSON body: syntax error', {
+  ...refused(400, /^Malformed JSON body: syntax error at character \d+$/, {
     'cut JSON': post('{"image":'),
     JavaScript: post("{image:'a'}"),
     'two documents': post('{"image":"a"}{}'),

@@ -149,7 +149,7 @@ describe('reading JSON', () => {
 
   it('says where, and echoes nothing of the text', () => {
     assert.throws(() => read('{"secret":1,"secret":2}'), { message: 'duplicate key at character 13' });
-    assert.throws(() => read('{"secret'), { message: 'syntax error' });
+    assert.throws(() => read('{"secret'), { message: 'syntax error at character 2' });
     assert.throws(() => read('[[[1]]]', 2), { message: 'more than 2 levels at character 3' });
   });
 

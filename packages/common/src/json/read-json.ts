@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { endOfString, isPrintedAs, keyIndex } from './exact-parser.js';
 import { pointerAt } from './json-path.js';
 import { readExactly } from './json-text.js';
+import { syntaxErrorAt } from './syntax-error.js';
 import { isCleanText } from './text.js';
 
 export type JsonRefusal = 'encoding' | 'syntax' | 'depth' | 'duplicate-key' | 'number' | 'text';
@@ -55,7 +56,7 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch {
     // The engine's message quotes the text.
-    throw new JsonRefused('syntax', 'syntax error');
+    throw new JsonRefused('syntax', `syntax error at character ${syntaxErrorAt(text) + 1}`);
   }
 }
 

@@ -17,6 +17,9 @@ export function readTimestamp(text: string): Date | null {
   return isPrintable(moment) ? moment : null;
 }
 
+/** The bounds of {@link readInstant} in whole UNIX seconds, as keywords of JSON Schema. */
+export const UNIX_SECONDS = { minimum: START / 1000, maximum: Math.floor(END / 1000) } as const;
+
 /** Parses a time of a JSON body: UNIX seconds as a number, fractions included, or a text as {@link readTimestamp} accepts. */
 export function readInstant(value: unknown): Date | null {
   if (typeof value === 'string') return readTimestamp(value);

@@ -8,6 +8,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { INTERNAL_ERROR, JSON_TYPE, sendError } from '../errors/error-response.js';
 import { parseQuery } from '../request/query-parser.js';
+import { ignoreLastSlash, methodsAt } from './known-paths.js';
 import { Connections, type ConnectionBudgets } from './connections.js';
 import { assignRequestId } from '../request/request-id.js';
 import type { RequestTracer } from './request-tracer.js';
@@ -127,10 +128,20 @@ export class FastExpressAdapter extends ExpressAdapter {
     new SlowBodies(this.httpServer, requestTimeout).start(connectionsCheckingInterval);
   }
 
-  /** Responds to every unknown path in the same way, also outside a global prefix, and without repeating the path. */
+  /**
+   * Responds to every unknown path in the same way, also outside a global prefix, and without repeating the path. Of a path
+   * that has other methods the response names these.
+   */
   override setNotFoundHandler(): void {
-    this.use((_request: Request, _response: Response, next: NextFunction) => {
-      next(new NotFoundException('Not found'));
+    this.use((request: Request, _response: Response, next: NextFunction) => {
+      const methods = methodsAt(this.getInstance<Express>(), request.path);
+      next(
+        new NotFoundException(
+          methods.length === 0
+            ? 'Not found'
+            : `Not found: this path has only ${methods.join(', ')}, not ${request.method}`,
+        ),
+      );
     });
   }
 
@@ -165,6 +176,7 @@ export class FastExpressAdapter extends ExpressAdapter {
 function receive(app: Express, request: Request, response: Response): void {
   for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
   if (refuseManyHeaders(request, response) || refuseWithoutHost(request, response)) return;
+  ignoreLastSlash(app, request);
   app(request, response, (error: unknown) => {
     // Nest's handlers answer every error; Express would answer a fault of theirs by a page with its stack.
     logger.error(error);

@@ -52,6 +52,8 @@ export interface SizeLimit {
 /** What an object of strings may hold. */
 export interface TextMapShape extends Pick<SizeLimit, 'max'> {
   readonly keys?: TextShape;
+  /** A name in the right form that was probably meant; undefined: none is. */
+  readonly repair?: (name: string) => string | undefined;
   readonly values?: TextShape;
   /** Most bytes of all names and values in UTF-8. */
   readonly maxBytes?: number;
@@ -248,7 +250,7 @@ export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
 /** Why a value is not an object of strings of this shape, in words; undefined: it is one. @param path of the value */
 export function textMapProblem(
   value: unknown,
-  { keys = {}, values = {}, max = Infinity, maxBytes = Infinity, nullable = false }: TextMapShape,
+  { keys = {}, values = {}, max = Infinity, maxBytes = Infinity, nullable = false, repair }: TextMapShape,
   path = '',
 ): string | undefined {
   if (!isJsonObject(value)) return `${path} must be an object`;
@@ -256,8 +258,13 @@ export function textMapProblem(
   const entries = nullable ? all.filter(([, item]) => item !== null) : all;
   if (entries.length > max || all.length - entries.length > max)
     return `${path} must be an object of at most ${max} entries`;
-  const wrong = entries.filter(([key]) => !hasShape(key, keys)).map(([key]) => keyPath(path, key));
-  if (wrong.length > 0) return `${wrong.join(', ')} must have as name ${describeText(keys)}`;
+  const names = entries.map(([key]) => key).filter((key) => !hasShape(key, keys));
+  const wrong = names.map((key) => keyPath(path, key));
+  const right = names.slice(0, 3).flatMap((key) => repair?.(key) ?? []);
+  if (wrong.length > 0) {
+    const hint = right.length === 0 ? '' : `, such as ${right.join(', ')}`;
+    return `${wrong.join(', ')} must have as name ${describeText(keys)}${hint}`;
+  }
   let bytes = 0;
   for (const [key, item] of entries) {
     if (!hasShape(item, values)) return `${keyPath(path, key)} must be ${describeText(values)}`;

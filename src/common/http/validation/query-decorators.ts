@@ -2,6 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
+import { UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import {
   Check,
   IsJsonInteger,
@@ -85,7 +86,7 @@ export function QueryTime(): PropertyDecorator {
     ApiProperty({
       required: false,
       oneOf: [
-        { type: 'integer', minimum: -62_135_596_800, maximum: 253_402_300_799 },
+        { type: 'integer', ...UNIX_SECONDS },
         { type: 'string', format: 'date-time' },
         { type: 'string', format: 'date' },
       ],

@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { SPAN_PATTERN, TIME_FORM } from '@longshore/common/json/read-time';
-import { readInstant } from '@longshore/common/json/read-timestamp';
+import { readInstant, UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import { Check } from './dto-decorators.js';
 
 /**
@@ -20,7 +20,7 @@ export function IsTimeOrSpan(accepts: (text: string) => boolean, bounds?: string
     ApiProperty({
       required: false,
       anyOf: [
-        { type: 'number' },
+        { type: 'number', ...UNIX_SECONDS },
         { type: 'string', format: 'date-time' },
         { type: 'string', pattern: SPAN_PATTERN },
       ],
