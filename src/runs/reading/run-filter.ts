@@ -102,12 +102,8 @@ export function readPage(query: ListRunsQueryDto): RunPage {
 }
 
 /** The first and the last id that begin as the query says; undefined: it does not. @throws InvalidRequest for another condition beside it */
-export function readIdRange({
-  id_prefix: prefix,
-  limit: _,
-  include_events: __,
-  ...conditions
-}: ListRunsQueryDto): readonly [first: string, last: string] | undefined {
+export function readIdRange(query: ListRunsQueryDto): readonly [first: string, last: string] | undefined {
+  const { id_prefix: prefix, limit: _, include_events: __, ...conditions } = query;
   if (prefix === undefined) return undefined;
   const other = Object.entries(conditions).find(([, value]) => value !== undefined)?.[0];
   if (other !== undefined) throw new InvalidRequest(`id_prefix and ${other} must not be given together`);
