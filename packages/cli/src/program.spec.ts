@@ -157,8 +157,8 @@ const TOP =
   'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion';
 
 for (const [words, names, meant] of [
-  [['run', 'submit'], 'create, get, list, explain, watch, logs, cancel, retry, label', 'run create'],
-  [['run', 'canecl'], 'create, get, list, explain, watch, logs, cancel, retry, label', 'run cancel'],
+  [['run', 'submit'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run create'],
+  [['run', 'canecl'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run cancel'],
   [['ps'], TOP, 'run list'],
   [['runs'], TOP, 'run list'],
   [['logs'], TOP, 'run logs'],

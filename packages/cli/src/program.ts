@@ -12,6 +12,7 @@ import { addLogin } from './commands/login.js';
 import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
+import { addRunLists } from './commands/run-list.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
 import { addSecrets } from './commands/secrets.js';
@@ -39,6 +40,7 @@ export function makeProgram(context: CliContext): Command {
   addPrograms(program, context);
   const run = program.command('run').helpCommand(false).description('runs: create, show, follow, change');
   addRunCreate(run, context);
+  addRunLists(run, context);
   addRunReading(run, context);
   addRunWatching(run, context);
   addRunChanges(run, context);

@@ -96,4 +96,51 @@ describe('what names a run on the command line', () => {
     const noPlace = await cli.shell('touch file && XDG_STATE_HOME=$PWD/file longshore run create image');
     assert.deepEqual([noPlace.code, noPlace.stderr], [0, ''], noPlace.output);
   });
+
+  test('run list shows chosen fields, sorted, as a table, CSV and JSON', async () => {
+    const labels = { sweep: 'list' };
+    for (const [name, lr] of [
+      ['=a', 0.1],
+      ['b', 10],
+      ['c', 2],
+    ] as const) {
+      await steps.create({ name, labels, inputs: { lr } });
+    }
+    const list = async (...flags: readonly string[]): Promise<CliEnd> => {
+      const end = await cli.run('run', 'list', '-l', 'sweep=list', ...flags);
+      assert.equal(end.code, 0, end.output);
+      return end;
+    };
+    const columns = ['--columns', 'name,inputs.lr,outputs.loss,cause'];
+    const table = await list(...columns, '--sort', '-inputs.lr');
+    assert.match(
+      table.stdout,
+      /^NAME +INPUTS\.LR +OUTPUTS\.LOSS +CAUSE\nb +10 +- +-\nc +2 +- +-\n=a +0\.1 +- +-\n$/,
+    );
+    assert.equal(table.stderr, '');
+    const csv = await list(...columns, '--sort', 'inputs.lr', '--limit', '2', '--format', 'csv');
+    assert.equal(csv.stdout, 'name,inputs.lr,outputs.loss,cause\nc,2,,\nb,10,,\n');
+    assert.match(csv.stderr, /^sorted within the newest 2 runs that match: --limit or --all lists more$/m);
+    const all = await list('--columns', 'name', '--format', 'csv');
+    assert.equal(all.stdout, "name\nc\nb\n'=a\n");
+    const json = await list('--columns', 'name,inputs.lr,outputs.loss', '--format', 'json', '--limit', '1');
+    assert.equal(json.stdout, '{"name":"c","inputs.lr":2,"outputs.loss":null}\n');
+    const wrong = await refused('run', 'list', '-l', 'sweep=list', '--columns', 'loss');
+    assert.match(wrong.stderr, /^longshore: a run has no field "loss": it has /);
+  });
+
+  test('run diff shows in what two runs differ', async () => {
+    const same = { image: 'diff', env: { A: '1' }, labels: { k: 'v' } };
+    const { id: one } = await steps.create({ ...same, inputs: { lr: 0.1, seed: 1 } });
+    const { id: two } = await steps.create({ ...same, inputs: { lr: 0.2, seed: 1, epochs: 3 } });
+    const { stdout } = await cli.run('run', 'diff', one, two);
+    assert.match(stdout, /^FIELD +A +B\ninputs\.lr +0\.1 +0\.2\ninputs\.epochs +- +3\n$/);
+    const json = await cli.run('run', 'diff', one, two, '--json');
+    assert.equal(
+      json.stdout,
+      '{"field":"inputs.lr","a":0.1,"b":0.2}\n{"field":"inputs.epochs","a":null,"b":3}\n',
+    );
+    const equal = await cli.run('run', 'diff', one, one);
+    assert.deepEqual([equal.code, equal.stdout, equal.stderr], [0, '', 'no differences\n']);
+  });
 });

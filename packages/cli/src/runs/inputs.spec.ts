@@ -40,9 +40,9 @@ describe('an input name=value', () => {
   });
 });
 
-describe('inputs', () => {
-  const from = (stdin: Readable) => ({ stdin, output: { note: () => undefined } });
+const from = (stdin: Readable) => ({ stdin, output: { note: () => undefined } });
 
+describe('inputs', () => {
   test('come from standard input, with single ones on top', async () => {
     const stdin = Readable.from(['{"a": 1, "b": 2}']);
     const inputs = await readInputs({ inputs: '-', input: ['b=three', '__proto__=x'] }, from(stdin));

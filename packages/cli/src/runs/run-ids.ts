@@ -8,7 +8,8 @@ import type { Session } from '../service/session.js';
 type Run = Schemas['OpRun'];
 
 const ID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
-const BEGINNING = /^[0-9a-f]{4,8}$|^[0-9a-f]{8}-[0-9a-f-]{0,27}$/;
+/** What an id may begin with. */
+export const BEGINNING = /^[0-9a-f]{4,8}$|^[0-9a-f]{8}-[0-9a-f-]{0,27}$/;
 const MOST_CANDIDATES = 10;
 
 /** How a run may be named on a command line. */
