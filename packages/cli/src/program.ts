@@ -3,6 +3,7 @@ import { nearestName } from '@longshore/common/nearest-name';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
+import { completeFromService } from './completion.js';
 import { addBulk } from './commands/bulk.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
@@ -52,7 +53,7 @@ export function makeProgram(context: CliContext): Command {
   addKeys(program, context);
   addSecrets(program, context);
   addLogin(program, context);
-  tab(program, { completionCommandName: 'completion' });
+  completeFromService(program, tab(program, { completionCommandName: 'completion' }), context);
   return program;
 }
 

@@ -95,6 +95,23 @@ describe('inputs and keys on the command line', () => {
     assert.match((await refused('def', 'run', '--lr', '1', 'train')).stderr, /the definition comes first/);
   });
 
+  test('completion has runs by id and name, definitions, and inputs as flags, and ends without the service', async () => {
+    const words = async (...typed: readonly string[]): Promise<readonly string[]> => {
+      const end = await cli.run('complete', '--', ...typed);
+      assert.equal(end.code, 0, end.output);
+      return end.stdout.split('\n').map((line) => line.split('\t')[0] ?? '');
+    };
+    const { body: run } = await send('POST', '/runs', { body: { image: 'i', name: 'completed-run' } });
+    assert.deepEqual(await words('run', 'logs', 'compl'), ['completed-run', ':4', '']);
+    assert.deepEqual(await words('run', 'cancel', 'x', run.id.slice(0, 23)), [run.id, ':4', '']);
+    assert.ok((await words('run', 'get', '')).includes(run.id));
+    assert.deepEqual(await words('def', 'run', 'tr'), ['train', ':4', '']);
+    assert.deepEqual(await words('def', 'run', 'train', '--ba'), ['--batch-size', ':4', '']);
+    assert.ok((await words('def', 'run', 'train', '--input', '')).includes('lr='));
+    const alone = await cli.shell('SERVICE_URL=http://127.0.0.1:9 longshore complete -- run get ""');
+    assert.deepEqual([alone.code, alone.stdout, alone.stderr], [0, ':4\n', '']);
+  });
+
   test('a command says when its idempotency key has created a run before', async () => {
     const create = ['run', 'create', 'day', '--idempotency-key', 'day-1'];
     const first = await cli.run(...create);

@@ -28,6 +28,11 @@ describe('what names a run on the command line', () => {
     assert.equal(end.code, 0, end.output);
     return JSON.parse(end.stdout).id;
   };
+  const list = async (...flags: readonly string[]): Promise<CliEnd> => {
+    const end = await cli.run('run', 'list', '-l', 'sweep=list', ...flags);
+    assert.equal(end.code, 0, end.output);
+    return end;
+  };
   const refused = async (...args: readonly string[]): Promise<CliEnd> => {
     const end = await cli.run(...args);
     assert.deepEqual([end.code, end.stdout], [2, ''], end.output);
@@ -106,11 +111,6 @@ describe('what names a run on the command line', () => {
     ] as const) {
       await steps.create({ name, labels, inputs: { lr } });
     }
-    const list = async (...flags: readonly string[]): Promise<CliEnd> => {
-      const end = await cli.run('run', 'list', '-l', 'sweep=list', ...flags);
-      assert.equal(end.code, 0, end.output);
-      return end;
-    };
     const columns = ['--columns', 'name,inputs.lr,outputs.loss,cause'];
     const table = await list(...columns, '--sort', '-inputs.lr');
     assert.match(
