@@ -1,5 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { errorText } from '@longshore/common/errors';
+import { ownCaHint } from '@longshore/common/own-ca';
 import { oneLine } from '@longshore/common/shown-text';
 
 /** Exit codes of the command line. */
@@ -107,11 +108,11 @@ export function failureText(error: unknown): string {
   if (error instanceof Error && error.name === 'TimeoutError') return 'no answer in time';
   const cause = causeOf(error);
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
-  return errorText(cause);
+  return `${errorText(cause)}${ownCaHint(cause)}`;
 }
 
 /** TLS errors, which occur before the request is sent. */
-const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO/;
+const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO|UNABLE_TO_VERIFY/;
 
 /** Whether the request that failed cannot have reached the service. */
 export function hasNeverLeft(error: unknown): boolean {
