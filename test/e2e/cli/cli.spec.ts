@@ -256,10 +256,14 @@ describe('the command line', () => {
 
   test('ends with 2 for wrong arguments, 1 for a refusal, 3 for a wrong key and for nobody there', async () => {
     const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
-      [2, /^longshore: unknown command 'creat': the commands are create, list, [a-z, ]+\. Did you mean 'longshore run create'\?\n$/, ['run', 'creat']],
       [
         2,
-        /^longshore: unknown command 'patch': the commands are create, get, [a-z, ]+\n$/,
+        /^longshore: unknown command 'creat': the commands are create, list, [a-z, ]+\. Did you mean 'longshore run create'\?\n$/,
+        ['run', 'creat'],
+      ],
+      [
+        2,
+        /^longshore: unknown command 'patch': the commands are create, list, [a-z, ]+\. Did you mean 'longshore run watch'\?\n$/,
         ['run', 'patch', '--help'],
       ],
       [
