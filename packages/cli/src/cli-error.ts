@@ -1,5 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { errorText } from '@longshore/common/errors';
+import { ownCaHint } from '@longshore/common/own-ca';
 import { oneLine } from '@longshore/common/shown-text';
 
 /** Exit codes of the command line. */
@@ -28,6 +29,8 @@ export class CliError extends Error {
     message: string,
     /** Whether a request without a response may have been executed. */
     readonly mayHaveArrived = false,
+    /** What the service says is wrong, one field each. */
+    readonly problems: readonly string[] = [],
   ) {
     super(message);
     this.name = 'CliError';
@@ -54,9 +57,19 @@ export function isRetryable(body: unknown, { status, headers }: RefusingResponse
 /** An error body of the API on one line: its detail, then every single error. */
 export function refusalText(body: unknown): string | undefined {
   if (!isJsonObject(body) || typeof body['detail'] !== 'string') return undefined;
-  const errors = Array.isArray(body['errors']) ? body['errors'] : [];
-  const said = errors.filter((error) => typeof error === 'string').join('; ');
-  return oneLine(said === '' ? body['detail'] : `${body['detail']}: ${said}`);
+  const said = problemsOf(body).join('; ');
+  // The specification fixes these texts of the API.
+  const detail = body['detail'].replace(
+    /^Op(Run|Definition) (?=')/,
+    (_, kind: string) => `${kind.toLowerCase()} `,
+  );
+  return oneLine(said === '' ? detail : `${detail}: ${said}`);
+}
+
+/** The single errors of an error body of the API. */
+function problemsOf(body: unknown): readonly string[] {
+  const errors: unknown = isJsonObject(body) ? body['errors'] : undefined;
+  return Array.isArray(errors) ? errors.filter((error) => typeof error === 'string') : [];
 }
 
 /** Error for a response that is not a success. */
@@ -72,7 +85,12 @@ export function refusalOf(body: unknown, response: RefusingResponse, url: string
       `${url} answers HTTP ${status}, and not as a Longshore service does`,
     );
   }
-  return new CliError(isRetryable(body, response) ? EXIT.unreachable : EXIT.failed, said);
+  return new CliError(
+    isRetryable(body, response) ? EXIT.unreachable : EXIT.failed,
+    said,
+    false,
+    problemsOf(body),
+  );
 }
 
 /** Errors before a connection exists: the request cannot have arrived. */
@@ -90,11 +108,11 @@ export function failureText(error: unknown): string {
   if (error instanceof Error && error.name === 'TimeoutError') return 'no answer in time';
   const cause = causeOf(error);
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
-  return errorText(cause);
+  return `${errorText(cause)}${ownCaHint(cause)}`;
 }
 
 /** TLS errors, which occur before the request is sent. */
-const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO/;
+const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO|UNABLE_TO_VERIFY/;
 
 /** Whether the request that failed cannot have reached the service. */
 export function hasNeverLeft(error: unknown): boolean {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { LongshoreClient } from '@longshore/client';
+import { proxyFor } from '@longshore/common/environment-proxy';
 import { readTime, TIME_FORM } from '@longshore/common/json/read-time';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ExitCode } from './cli-error.js';
@@ -43,7 +44,8 @@ export async function openSession(flags: ConnectionFlags, context: CliContext): 
     (flags.url ?? env['SERVICE_URL']) &&
     (flags.key ?? (env['SERVICE_API_KEY'] || env['SERVICE_API_KEY_FILE']));
   const kept = isSaid ? undefined : await readLogin(env);
-  return new Session(chooseConnection(flags, env, kept), context.output, context.stop());
+  const connection = chooseConnection(flags, env, kept);
+  return new Session(connection, context.output, context.stop(), proxyFor(connection.url, env));
 }
 
 /** What a command that prints a paged list asks for and shows. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { namesProxy, useEnvironmentProxy } from '@longshore/common/environment-proxy';
+import { needsDispatcher, useEnvironmentProxy } from '@longshore/common/environment-proxy';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
@@ -38,7 +38,7 @@ let exitCode: ExitCode = EXIT.ok;
 async function main(): Promise<void> {
   try {
     const { env, stdin } = process;
-    if (namesProxy(env)) await useEnvironmentProxy(env);
+    if (needsDispatcher(env)) await useEnvironmentProxy(env);
     const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
     checkCommandNames(program, argv);
     await program.parseAsync(argv, { from: 'user' });

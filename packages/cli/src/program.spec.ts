@@ -5,6 +5,9 @@ import { PassThrough, Readable } from 'node:stream';
 import { describe, test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
+import { FOREIGN_WORDS } from '@longshore/common/foreign-words';
+import { EXIT } from './cli-error.js';
+import { unknownWordError } from './runs/operands.js';
 import { Output } from './terminal/output.js';
 import { checkCommandNames, makeProgram } from './program.js';
 
@@ -155,20 +158,22 @@ for (const option of [
   });
 }
 
-for (const [words, names] of [
-  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry, label'],
-  [
-    ['runs'],
-    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
-  ],
-  [
-    ['help'],
-    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
-  ],
+const TOP =
+  'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion';
+
+for (const [words, names, meant] of [
+  [['run', 'submit'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run create'],
+  [['run', 'canecl'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run cancel'],
+  [['ps'], TOP, 'run list'],
+  [['runs'], TOP, 'run list'],
+  [['logs'], TOP, 'run logs'],
+  [['worker-s'], TOP, 'workers'],
+  [['help'], TOP],
   [['bulk', 'delete'], 'cancel, retry, label, priority, show, stop'],
-  [['workers', 'lst'], 'list, drain, resume'],
+  [['bulk', 'kill'], 'cancel, retry, label, priority, show, stop', 'bulk cancel'],
+  [['workers', 'ls'], 'list, drain, resume', 'workers list'],
 ] as const) {
-  test(`${words.join(' ')} is refused with the commands there are, also with --help`, () => {
+  test(`${words.join(' ')} is refused with the commands there are and the one that was meant, also with --help`, () => {
     for (const more of [[], ['--help'], ['x', '-h']]) {
       const program = makeProgram(contextOf());
       let said = '';
@@ -178,7 +183,8 @@ for (const [words, names] of [
         code: 'commander.unknownCommand',
         exitCode: 1,
       });
-      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}\n`));
+      const hint = meant === undefined ? '' : `\\. Did you mean 'longshore ${meant}'\\?`;
+      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}${hint}\n`));
     }
   });
 }
@@ -201,3 +207,44 @@ test('--help of every command shows the help of that command', async () => {
 function pathOf(command: Command): readonly string[] {
   return command.parent === null ? [] : [...pathOf(command.parent), command.name()];
 }
+
+for (const [words, said] of [
+  [
+    ['img', '--epochs', '4'],
+    /^unknown option '--epochs': .* after --, as in: run create IMAGE -- --epochs 4$/,
+  ],
+  [['img', '--wiat'], /^unknown option '--wiat': did you mean --wait\?$/],
+  [['img', '--gpu', '1'], /^unknown option '--gpu': here it is --gpus$/],
+  [['img', '--memory=4g'], /^unknown option '--memory': here it is --ram-mb \(in MB\)$/],
+  [['img', '--cpus', '2'], /^unknown option '--cpus': here it is --cpu$/],
+  [['img', '--retries', '2'], /^unknown option '--retries': here it is --max-attempts /],
+  [['img', '--timeout', '2'], /^unknown option '--timeout': here it is --attempt-timeout /],
+  [['img', '--env-from', 's'], /^unknown option '--env-from': here it is --secrets-from /],
+  [
+    ['img', '-v', '/data:/data'],
+    /^unknown option '-v': here it is --mount volume=NAME,path=\/data \(volumes by the names /,
+  ],
+  [['img', '--privileged'], /^unknown option '--privileged': privileged is refused on purpose/],
+  [['img', '--file', '/app=@.'], /^\. is a folder: name one file each, or mount a volume with the folder$/],
+  [['img', 'a', '--', 'b'], /^unexpected "a": put arguments of the container after --$/],
+  [['img', '--nothing', '--', 'b'], /^unknown option '--nothing': flags of the program/],
+  [['--nothing', 'img'], /^unknown option '--nothing': flags of the program/],
+] as const) {
+  test(`run create ${words.join(' ')} is refused with what was meant`, async () => {
+    const argv = ['run', 'create', ...words];
+    const program = makeProgram({ ...contextOf(), argv });
+    await assert.rejects(program.parseAsync(argv, { from: 'user' }), { exitCode: EXIT.usage, message: said });
+  });
+}
+
+test('every field of the words of other systems has a flag of run create', () => {
+  const create = leaves(makeProgram(contextOf())).find((one) => pathOf(one).join(' ') === 'run create');
+  assert.ok(create);
+  const flags = new Set(create.options.map(({ long }) => long));
+  for (const { there, field } of FOREIGN_WORDS) {
+    const said = unknownWordError(`--${there[0]}`, create, { names: [], hint: 'none' }).message;
+    if (field === null || field === 'args' || field === 'image') continue;
+    const [, flag] = /(?:here it is|did you mean) (--[a-z-]+)/.exec(said) ?? [];
+    assert.ok(flags.has(flag), said);
+  }
+});

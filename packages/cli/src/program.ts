@@ -1,7 +1,9 @@
 import tab from '@bomb.sh/tab/commander';
+import { nearestName } from '@longshore/common/nearest-name';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
+import { completeFromService } from './completion.js';
 import { addBulk } from './commands/bulk.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
@@ -11,6 +13,7 @@ import { addLogin } from './commands/login.js';
 import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
+import { addRunLists } from './commands/run-list.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
 import { addSecrets } from './commands/secrets.js';
@@ -38,6 +41,7 @@ export function makeProgram(context: CliContext): Command {
   addPrograms(program, context);
   const run = program.command('run').helpCommand(false).description('runs: create, show, follow, change');
   addRunCreate(run, context);
+  addRunLists(run, context);
   addRunReading(run, context);
   addRunWatching(run, context);
   addRunChanges(run, context);
@@ -49,7 +53,7 @@ export function makeProgram(context: CliContext): Command {
   addKeys(program, context);
   addSecrets(program, context);
   addLogin(program, context);
-  tab(program, { completionCommandName: 'completion' });
+  completeFromService(program, tab(program, { completionCommandName: 'completion' }), context);
   return program;
 }
 
@@ -70,8 +74,54 @@ export function checkCommandNames(program: Command, argv: readonly string[]): vo
       .createHelp()
       .visibleCommands(command)
       .map((one) => one.name());
-    command.error(`error: unknown command '${word}': the commands are ${names.join(', ')}`, {
+    const meant = meantBy(word, program, command);
+    const hint = meant.length === 0 ? '' : `. Did you mean ${meant.join(' or ')}?`;
+    command.error(`error: unknown command '${word}': the commands are ${names.join(', ')}${hint}`, {
       code: 'commander.unknownCommand',
     });
   }
+}
+
+/** What other tools call a command. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  ps: 'list',
+  ls: 'list',
+  jobs: 'list',
+  runs: 'list',
+  submit: 'create',
+  start: 'create',
+  log: 'logs',
+  attach: 'watch',
+  follow: 'watch',
+  inspect: 'get',
+  show: 'get',
+  status: 'get',
+  describe: 'get',
+  kill: 'cancel',
+  stop: 'cancel',
+  abort: 'cancel',
+  why: 'explain',
+};
+
+/** The command lines that a word that is no command was probably meant for. */
+function meantBy(word: string, program: Command, command: Command): readonly string[] {
+  const run = program.commands.find((one) => one.name() === 'run');
+  const groups = [command, ...(command === program && run !== undefined ? [run] : [])];
+  const name = Object.hasOwn(OTHER_NAMES, word) ? OTHER_NAMES[word] : word;
+  for (const wanted of [name, nearestIn(groups, word)]) {
+    const found = groups.flatMap((group) => group.commands.filter((one) => one.name() === wanted));
+    if (found.length > 0) return found.map((one) => `'${pathOf(one)}'`);
+  }
+  return [];
+}
+
+function nearestIn(groups: readonly Command[], word: string): string | undefined {
+  return nearestName(
+    word,
+    groups.flatMap((group) => group.commands.map((one) => one.name())),
+  );
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

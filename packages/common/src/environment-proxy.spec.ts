@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { getGlobalDispatcher, setGlobalDispatcher } from 'undici';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { namesProxy, useEnvironmentProxy } from './environment-proxy.js';
+import { needsDispatcher, proxyFor, useEnvironmentProxy } from './environment-proxy.js';
 
 describe('fetch with the proxies of the environment', () => {
   const before = getGlobalDispatcher();
@@ -73,11 +73,40 @@ describe('fetch with the proxies of the environment', () => {
       ['[::2]:1', '::2'],
       ['a.service.test:1', 'other.test, .service.test'],
       ['service.test:1', '*'],
+      ['127.1.2.3:1', '10.0.0.0/8,127.0.0.0/8'],
+      ['[::2]:1', '::/64'],
     ] as const) {
       await useEnvironmentProxy({ HTTP_PROXY, NO_PROXY: noProxy });
       await assert.rejects(fetch(`http://${host}/`), host);
     }
     assert.deepEqual(asked, []);
+  });
+
+  it('reads NO_PROXY as curl, Go and Python do: domains, ports, addresses and ranges of addresses', () => {
+    for (const [url, noProxy] of [
+      ['http://10.1.2.3', '10.0.0.0/8'],
+      ['https://10.1.2.3:5555', 'other, 10.0.0.0/8'],
+      ['http://10.0.0.1', '10.0.0.1/32'],
+      ['http://[fd00::5]', 'fd00::/8'],
+      ['http://[fd00::5]', '[fd00::]/8'],
+      ['http://Service.Test', '*.service.test'],
+      ['http://a.service.test:80', 'SERVICE.test:80'],
+      ['http://[::2]:1', '[::2]:1'],
+    ] as const) {
+      assert.equal(through(url, noProxy), undefined, `${url} ${noProxy}`);
+    }
+    for (const [url, noProxy] of [
+      ['http://11.1.2.3', '10.0.0.0/8'],
+      ['http://10.1.2.3', '10.0.0.0/33,10.0.0.0/x,10/8'],
+      ['http://ten.test', '10.0.0.0/8'],
+      ['http://[fd00::5]', '10.0.0.0/0'],
+      ['http://a.service.test:81', 'service.test:80'],
+      ['http://noservice.test', 'service.test'],
+      ['http://service.test', ''],
+    ] as const) {
+      assert.equal(through(url, noProxy), 'http://proxy:3128', `${url} ${noProxy}`);
+    }
+    assert.equal(proxyFor('http://service.test', { HTTPS_PROXY: 'http://proxy:1' }), undefined);
   });
 
   it('says which variable is no proxy, without its value', async () => {
@@ -88,11 +117,16 @@ describe('fetch with the proxies of the environment', () => {
       });
   });
 
-  it('is needed only where a variable names one', () => {
-    assert.equal(namesProxy({ HTTPS_PROXY: '', NO_PROXY: '*' }), false);
-    assert.equal(namesProxy({ https_proxy: 'http://proxy:3128' }), true);
+  it('is needed only where a variable names a proxy or a CA', () => {
+    assert.equal(needsDispatcher({ HTTPS_PROXY: '', NO_PROXY: '*' }), false);
+    assert.equal(needsDispatcher({ https_proxy: 'http://proxy:3128' }), true);
+    assert.equal(needsDispatcher({ SSL_CERT_FILE: '/ca.pem' }), true);
   });
 });
+
+function through(url: string, NO_PROXY: string): string | undefined {
+  return proxyFor(url, { HTTP_PROXY: 'user:secret@proxy:3128', NO_PROXY });
+}
 
 function portOf(server: Server): number {
   const address = server.address();

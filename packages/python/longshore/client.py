@@ -15,6 +15,8 @@ class Longshore(Many, Found, Catalog):
     decimals: read fractions as Decimal, with all their digits; else as float. Integers are always exact, and a Decimal is
         always sent with all its digits.
     patience: seconds without an answer of the service before a call raises Unreachable; ten for a service never reached.
+    context: how TLS checks the service, such as `ssl.create_default_context(cafile="ca.pem")`; without it, the CAs of the system
+        and of SSL_CERT_FILE. A client with it cannot be pickled.
 
     No redirect is followed and no proxy is used, so the key is sent to the host of the URL alone. It may be used by several
     threads, and pickled for other processes, which find the key as this one did.

@@ -46,16 +46,18 @@ class Connection:
         *,
         decimals: bool = False,
         patience: float = 300.0,
+        context: Optional[ssl.SSLContext] = None,
     ) -> None:
         self._key: Optional[str]
         self.url, self._key = find_access(url, key)
-        self._set_up(decimals, patience)
+        self._set_up(decimals, patience, context)
 
-    def _set_up(self, decimals: bool, patience: float) -> None:
+    def _set_up(self, decimals: bool, patience: float, context: Optional[ssl.SSLContext] = None) -> None:
         self._decimals = decimals
         self._patience = patience
         self._place = urllib.parse.urlsplit(self.url)
-        self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
+        self._has_context = context is not None
+        self._tls = (context or ssl.create_default_context()) if self._place.scheme == "https" else None
         self._was_reached = False
 
     def __getstate__(self) -> JsonObject:
@@ -68,6 +70,10 @@ class Connection:
             raise ConfigurationError(
                 "a client with key= does not travel to another process, because its key would: "
                 'set SERVICE_API_KEY or run "longshore login", and leave key= out'
+            )
+        if self._has_context:
+            raise ConfigurationError(
+                "a client with context= does not travel to another process: name the CA by SSL_CERT_FILE, and leave context= out"
             )
         return {"url": self.url, "decimals": self._decimals, "patience": self._patience}
 
@@ -131,7 +137,10 @@ class Connection:
                 answer = self._send(method, target, data, sent, min(limit, left + LATE_S))
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
-                    raise Unreachable(f"cannot trust the service at {self.url}: {error}") from error
+                    raise Unreachable(
+                        f"cannot trust the service at {self.url}: {error}; "
+                        "for an own CA, set SSL_CERT_FILE to its certificate, or give context="
+                    ) from error
                 reason, may_be_done = str(error) or type(error).__name__, True
             else:
                 self._was_reached = self._was_reached or _is_ours(answer)

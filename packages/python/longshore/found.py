@@ -11,7 +11,7 @@ from .run import JsonObject, Run, quoted
 from .runs import Runs
 
 FILTERS = frozenset(
-    ("state", "op_definition", "image", "topic", "selector", "concurrency_key", "label", "name_prefix", "cause")
+    ("state", "op_definition", "image", "topic", "selector", "concurrency_key", "label", "name", "name_prefix", "cause")
     + ("exit_code", "worker_id", "created_by")
 )
 TIMES = {
@@ -30,9 +30,10 @@ class Found(Runs):
     def list(self, **filters: Any) -> Iterator[Run]:
         """Yields the runs that match all filters, newest first, without their events; pages are read as they are needed.
 
-        filters: `state`, `op_definition`, `image`, `topic`, `selector`, `concurrency_key`, `label`, `name_prefix`, `cause`,
-            `exit_code`, `worker_id`, `created_by` (`"me"`: this API key) as in `GET /runs`; `created_since`, `created_until`, `ended_since` and `ended_until`, each a
-            datetime with a time zone or a timedelta before now. `label` is a dict, `"key=value"`, `"key"`, or a list of these.
+        filters: `state`, `op_definition`, `image`, `topic`, `selector`, `concurrency_key`, `label`, `name`, `name_prefix`,
+            `cause`, `exit_code`, `worker_id`, `created_by` (`"me"`: this API key) as in `GET /runs`; `created_since`,
+            `created_until`, `ended_since` and `ended_until`, each a datetime with a time zone or a timedelta before now.
+            `label` is a dict, `"key=value"`, `"key"`, or a list of these.
         """
         return self._list(_filter_of(filters))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { standardError, standardOutput } from '@longshore/common/line-output';
-import { useEnvironmentProxy } from '@longshore/common/environment-proxy';
+import { proxyFor, useEnvironmentProxy } from '@longshore/common/environment-proxy';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -44,7 +44,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   });
   const executor = await chooseExecutor({ settings, ...identity, env, logger, signal: shutdown.signal });
   if (executor === null || shutdown.signal.aborted) return 0;
-  logger.info({ service: serviceUrl }, 'the worker starts');
+  logger.info({ service: serviceUrl, proxy: proxyFor(serviceUrl, env) }, 'the worker starts');
 
   const worker = new Worker({
     settings,

@@ -7,6 +7,7 @@ import {
   QueryTextList,
   QueryTime,
 } from '../../common/http/validation/query-decorators.js';
+import type { TextShape } from '../../common/http/validation/dto-decorators.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
 import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './execution-options.dto.js';
 import { OpRunDto } from './op-run.dto.js';
@@ -65,6 +66,11 @@ export class RunFilterDto {
   @IsOptional()
   @QueryTextList(LABEL_FILTER, { max: MAX_LABEL_FILTERS })
   label?: string[];
+
+  /** Name of the run, to the letter. */
+  @IsOptional()
+  @QueryString(RUN_NAME)
+  name?: string;
 
   /** Beginning of the run's name. */
   @IsOptional()
@@ -128,6 +134,13 @@ export class RunFilterDto {
   'ended[lt]'?: string;
 }
 
+/** 4 and more characters that a run's id may begin with. */
+const ID_PREFIX = {
+  pattern:
+    /^[0-9a-f]{4}(?:[0-9a-f]{0,4}|[0-9a-f]{4}-(?:[0-9a-f]{0,4}|[0-9a-f]{4}-(?:[0-9a-f]{0,4}|[0-9a-f]{4}-(?:[0-9a-f]{0,4}|[0-9a-f]{4}-[0-9a-f]{0,12}))))$/,
+  form: "4 and more characters that a run's id begins with",
+} as const satisfies TextShape;
+
 /** Query of GET /runs. All filters that are given must hold. */
 export class ListRunsQueryDto extends RunFilterDto {
   /** Largest number of runs in the page; fewer where they come to more than the setting SERVICE_MAX_ANSWER_BYTES. */
@@ -135,6 +148,11 @@ export class ListRunsQueryDto extends RunFilterDto {
   @IsOptional()
   @QueryInteger({ min: 1, max: 100 })
   limit?: number;
+
+  /** Beginning of the run's id, of 4 and more characters: the newest such runs. Without other filters and cursors. @example 01a2250b */
+  @IsOptional()
+  @QueryString(ID_PREFIX)
+  id_prefix?: string;
 
   /** Id of a run, which retention may have removed: the page holds runs older than it. */
   @IsOptional()

@@ -20,15 +20,15 @@ const COUNTED = 10_000;
  * number of entries of indexes.
  */
 export async function findDriver(manager: EntityManager, filter: RunFilter): Promise<ListDriver> {
-  const { terms = [], namePrefix, state } = filter;
+  const { terms = [], state } = filter;
+  const hasName = filter.name !== undefined || filter.namePrefix !== undefined;
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
   const sources = terms.map((group) => `run_terms where term = any(${bind(group, 'text[]')})`);
   const fields = fieldConditions(filter, bind);
   if (fields.length > 0) sources.push(`runs where ${fields.join(' and ')}`);
   const isExecuting = state !== undefined && isInExecution(state);
-  const hasChoice =
-    sources.length > 1 || namePrefix !== undefined || (terms.length > 0 && endedSince(filter) !== undefined);
+  const hasChoice = sources.length > 1 || hasName || (terms.length > 0 && endedSince(filter) !== undefined);
   if (isExecuting || !hasChoice) return { reads: terms.length > 0 ? 0 : 'field', isRare: false };
   const counts = sources.map((source) => `(select count(*) from (select from ${source} limit ${COUNTED}) c)`);
   const [row] = await rows<{ readonly counts: readonly number[] }>(
@@ -41,8 +41,8 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
   const rarest = found.indexOf(least);
   const isRare = least < COUNTED;
   if (rarest < terms.length) return { reads: rarest, isRare };
-  // The index of names is in the order of names: all runs of a frequent beginning would be sorted.
-  const isFrequentName = !isRare && fields.length === 1 && namePrefix !== undefined;
+  // The index of names is in the order of names, without outcomes: all runs of a frequent name would be read, those of a beginning sorted.
+  const isFrequentName = !isRare && fields.length === 1 && hasName;
   return { reads: isFrequentName ? 'outcome' : 'field', isRare };
 }
 
@@ -51,8 +51,18 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
  * ended; those in execution are found by `executions`.
  */
 export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
-  const { definitionId, image, topic, concurrencyKey, cause, workerId, exitCode, namePrefix, createdBy } =
-    filter;
+  const {
+    definitionId,
+    image,
+    topic,
+    concurrencyKey,
+    cause,
+    workerId,
+    exitCode,
+    name,
+    namePrefix,
+    createdBy,
+  } = filter;
   const fields = {
     definition_id: definitionId,
     image,
@@ -70,6 +80,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   }
   if (createdBy !== undefined) conditions.push(`created_by = ${bind(createdBy, 'uuid')}`);
   if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
+  if (name !== undefined) conditions.push(`name collate "C" = ${bind(name, 'text')}`);
   if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
   return conditions;
 }

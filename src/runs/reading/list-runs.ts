@@ -58,8 +58,29 @@ export function listRuns(
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
   const found = foundBy(filter, walk, driver, bind);
-  if (found === null) return Promise.resolve([]);
-  const { runs, order, limit } = found;
+  return found === null
+    ? Promise.resolve([])
+    : readFound(manager, found, bind(walk.maxBytes, 'bigint'), params);
+}
+
+/** The newest runs whose ids lie between two, by the primary key. */
+export function listRunsById(
+  manager: EntityManager,
+  [first, last]: readonly [string, string],
+  { limit, maxBytes }: Pick<RunWalk, 'limit' | 'maxBytes'>,
+): Promise<ListedRun[]> {
+  const runs = `select * from ${RUNS.name} where id between $1::uuid and $2::uuid order by id desc limit $3::integer + 1`;
+  const found = { runs, order: 'id desc', limit: '$3::integer' };
+  return readFound(manager, found, '$4::bigint', [first, last, limit, maxBytes]);
+}
+
+/** The runs that were found, up to the limit and so many bytes. @param maxBytes place of the parameter */
+function readFound(
+  manager: EntityManager,
+  { runs, order, limit }: Omit<Found, 'ids'>,
+  maxBytes: string,
+  params: unknown[],
+): Promise<ListedRun[]> {
   return rows(
     manager,
     `select ${RECORD_COLUMNS}, r.found
@@ -71,7 +92,7 @@ export function listRuns(
              from (${runs}) r
            window walk as (order by ${order} rows unbounded preceding)
          ) r
-        where r.bytes_so_far <= ${bind(walk.maxBytes, 'bigint')} or r.nth = 1
+        where r.bytes_so_far <= ${maxBytes} or r.nth = 1
         order by ${order}
         limit ${limit}`,
     params,

@@ -6,6 +6,8 @@ import { MAX_TAGS } from '../dto/execution-options.dto.js';
 import { isRunState, RUN_STATES, type RunState, type TerminalState } from '../machine/run-state.js';
 import { DEFAULT_RUN_LIMIT, type ListRunsQueryDto, type RunFilterDto } from '../dto/list-runs.dto.js';
 
+const ID_FORM = '00000000-0000-0000-0000-000000000000';
+
 export const TIME_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type TimeBound = (typeof TIME_BOUNDS)[number];
 
@@ -20,6 +22,7 @@ export interface RunFilter {
   readonly image?: string | undefined;
   readonly topic?: string | undefined;
   readonly concurrencyKey?: string | undefined;
+  readonly name?: string | undefined;
   readonly namePrefix?: string | undefined;
   readonly cause?: string | undefined;
   readonly exitCode?: number | undefined;
@@ -67,6 +70,7 @@ export function readFilter(query: RunFilterDto, caller: Pick<Caller, 'keyId'>): 
     image: query.image,
     topic: query.topic,
     concurrencyKey: query.concurrency_key,
+    name: query.name,
     namePrefix: query.name_prefix,
     cause: query.cause,
     exitCode: query.exit_code,
@@ -99,6 +103,18 @@ export function readPage(query: ListRunsQueryDto): RunPage {
   return before === undefined
     ? { limit, direction: 'older', cursor: after }
     : { limit, direction: 'newer', cursor: before };
+}
+
+/** The first and the last id that begin as the query says; undefined: it does not. @throws InvalidRequest for another condition beside it */
+export function readIdRange(query: ListRunsQueryDto): readonly [first: string, last: string] | undefined {
+  const { id_prefix: prefix, limit: _, include_events: __, ...conditions } = query;
+  if (prefix === undefined) return undefined;
+  const other = Object.entries(conditions).find(([, value]) => value !== undefined)?.[0];
+  if (other !== undefined) throw new InvalidRequest(`id_prefix and ${other} must not be given together`);
+  const [first, last] = ['0', 'f'].map(
+    (digit) => prefix + ID_FORM.slice(prefix.length).replaceAll('0', digit),
+  );
+  return [String(first), String(last)];
 }
 
 /** @throws InvalidRequest for a text that is not a state, in upper or lower case */

@@ -13,8 +13,8 @@ import type { PendingReason } from '../pending-reason.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
 import { findDriver, type RunPlace, type WalkStart } from './list-conditions.js';
-import { listRuns } from './list-runs.js';
-import { readPage, type RunFilter } from './run-filter.js';
+import { listRuns, listRunsById } from './list-runs.js';
+import { readIdRange, readPage, type RunFilter } from './run-filter.js';
 
 /** Tells why runs are pending. */
 export interface PendingReasonSource {
@@ -47,7 +47,10 @@ export class RunListReader {
     const { manager } = this.dataSource;
     const place = cursor === undefined ? null : await this.#findPlace(manager, cursor, direction);
     const walk = { place, direction, limit, maxBytes: this.views.maxBytes };
-    const page = await listRuns(manager, filter, walk, await findDriver(manager, filter));
+    const ids = readIdRange(query);
+    const page = ids
+      ? await listRunsById(manager, ids, walk)
+      : await listRuns(manager, filter, walk, await findDriver(manager, filter));
     const hasMore = Number(page[0]?.found ?? 0) > page.length;
     if (direction === 'newer') page.reverse();
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);

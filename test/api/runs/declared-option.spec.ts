@@ -169,7 +169,7 @@ describe('an option that is declared once', () => {
     const command = takesRunOptions(new Command().argument('<image>')).action(() => undefined);
     const argv = ['i', '--colour', 'red'];
     command.parse(argv, { from: 'user' });
-    assert.deepEqual(await readRunOptions(command.opts(), [], { argv, env: {} }), { colour: 'red' });
+    assert.deepEqual(await readRunOptions(command.opts(), [], { env: {} }), { colour: 'red' });
     assert.match(command.helpInformation(), /--colour <text> +in answers\n/);
     const { runDetails } = await import('../../../packages/cli/src/runs/run-view.js');
     assert.match(runDetails(await steps.create({ colour: 'red' }), false), /^colour +red$/m);

@@ -57,6 +57,15 @@ describe('names and labels of runs', () => {
     assert.deepEqual(await ids('name_prefix=ight'), []);
   });
 
+  test('a run is found by its name, to the letter, the newest of several first', async () => {
+    const first = await steps.create({ name: 'exact' });
+    const second = await steps.create({ name: 'exact', labels: { n: '2' } });
+    for (const name of ['exact 2', 'Exact', 'exac']) await steps.create({ name });
+    assert.deepEqual(await ids('name=exact'), [second.id, first.id]);
+    assert.deepEqual(await ids('name=exact&label=n=2&state=PENDING'), [second.id]);
+    assert.deepEqual(await ids('name=exact&state=FAILED'), []);
+  });
+
   test('a failed run is found by cause and exit code, a run that was retried is not', async () => {
     const fail = async (payload: object, body: object = {}): Promise<string> => {
       const { id } = await steps.create({ image: 'failing', ...body });

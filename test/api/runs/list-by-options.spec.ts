@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const TAGS_RULE = 'selector must be 1 to 20 tags, separated by commas';
@@ -68,6 +69,44 @@ describe('GET /runs by selector and concurrency_key', () => {
     }
     for (const name of ['selector', 'concurrency_key']) {
       assert.equal((await service.send('GET', `/runs?${name}=`)).status, 400);
+    }
+  });
+});
+
+describe('GET /runs by the beginning of an id', () => {
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
+
+  const list = (query: string): Promise<TestAnswer> => service.send('GET', `/runs?${query}`);
+
+  test('finds the newest runs that have it, up to the whole id', async () => {
+    const { id: first } = await steps.create();
+    const { id: second } = await steps.create();
+    const idsOf = async (query: string): Promise<string[]> =>
+      (await list(query)).body.data.map((run: { id: string }) => run.id);
+    for (let length = 4; length <= 36; length += 1) {
+      const prefix = second.slice(0, length);
+      const expected = first.startsWith(prefix) ? [second, first] : [second];
+      assert.deepEqual(await idsOf(`id_prefix=${prefix}`), expected, prefix);
+    }
+    const { body } = await list(`id_prefix=${first.slice(0, 4)}&limit=1&include_events=false`);
+    assert.deepEqual([body.data.length, body.data[0].id, body.has_more], [1, second, true]);
+    assert.deepEqual(await idsOf('id_prefix=ffff'), []);
+  });
+
+  test('refuses what no id begins with, and other filters and cursors beside it', async () => {
+    for (const prefix of ['019', '019G', '0190-0', '01900000-00000', '%25%25%25%25']) {
+      assert.equal((await list(`id_prefix=${prefix}`)).status, 400, prefix);
+    }
+    const { id } = await steps.create();
+    for (const [name, value] of [
+      ['state', 'PENDING'],
+      ['label', 'a=b'],
+      ['created[gte]', '0'],
+      ['starting_after', id],
+    ] as const) {
+      const detail = `id_prefix and ${name} must not be given together`;
+      assertError(await list(`id_prefix=0190&${name}=${value}`), 400, detail);
     }
   });
 });

@@ -110,7 +110,7 @@ describe('the command line', () => {
     const cancelled = await cli.run('run', 'cancel', id, NOWHERE);
     assert.equal(cancelled.code, 1);
     assert.equal(cancelled.stdout, `${id} cancelled\n`);
-    assert.equal(cancelled.stderr, `${NOWHERE} not cancelled: OpRun '${NOWHERE}' not found\n`);
+    assert.equal(cancelled.stderr, `${NOWHERE} not cancelled: run '${NOWHERE}' not found\n`);
     assert.equal((await runs.get(id)).state, 'CANCELLED');
     assert.equal((await ok('run', 'retry', id)).stdout, `${id} retried\n`);
     assert.equal((await runs.get(id)).state, 'PENDING');
@@ -256,10 +256,14 @@ describe('the command line', () => {
 
   test('ends with 2 for wrong arguments, 1 for a refusal, 3 for a wrong key and for nobody there', async () => {
     const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
-      [2, /^longshore: unknown command 'creat': the commands are create, get, [a-z, ]+\n$/, ['run', 'creat']],
       [
         2,
-        /^longshore: unknown command 'patch': the commands are create, get, [a-z, ]+\n$/,
+        /^longshore: unknown command 'creat': the commands are create, list, [a-z, ]+\. Did you mean 'longshore run create'\?\n$/,
+        ['run', 'creat'],
+      ],
+      [
+        2,
+        /^longshore: unknown command 'patch': the commands are create, list, [a-z, ]+\. Did you mean 'longshore run watch'\?\n$/,
         ['run', 'patch', '--help'],
       ],
       [
@@ -274,7 +278,7 @@ describe('the command line', () => {
       ],
       [2, /^longshore: expected name=value, got "text"\n$/, ['run', 'create', 'x', '-i', 'text']],
       [2, /^longshore: cannot read none\.json: /, ['run', 'create', 'x', '--inputs', 'none.json']],
-      [1, /^longshore: OpRun '.*' not found\n$/, ['run', 'watch', NOWHERE]],
+      [1, /^longshore: run '.*' not found\n$/, ['run', 'watch', NOWHERE]],
       [
         1,
         /^longshore: Request validation failed: image must be [^\n]*\n$/,

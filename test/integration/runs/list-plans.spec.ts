@@ -140,6 +140,7 @@ const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
     'a label and the beginning of a rare name',
     { terms: [['label:team=often']], namePrefix: 'rare', created: {} },
   ],
+  ['a name', { name: 'rare 5000', created: {} }],
   ['a rare tag and a frequent one', { terms: [['selector:rare'], ['selector:too']], created: {} }],
 ];
 
@@ -205,7 +206,7 @@ describe(`a page of a list of ${RUNS} runs`, () => {
               page,
             );
             const inVain = node['Rows Removed by Filter'] ?? 0;
-            const ofName = filter.namePrefix === undefined ? 0 : RUNS / 5000;
+            const ofName = (filter.name ?? filter.namePrefix) === undefined ? 0 : RUNS / 5000;
             assert.ok(
               inVain <= (isOpen || node['Relation Name'] === 'executions' ? EXECUTING : ofName),
               `${page}: no row of an ended run is read in vain`,

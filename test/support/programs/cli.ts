@@ -54,7 +54,12 @@ export class Cli {
 
   private environment(): Record<string, string> {
     const path = `${join(this.folder, 'bin')}:${process.env['PATH'] ?? ''}`;
-    return { PATH: path, XDG_CONFIG_HOME: this.configHome, ...this.env };
+    return {
+      PATH: path,
+      XDG_CONFIG_HOME: this.configHome,
+      XDG_STATE_HOME: join(this.folder, 'state'),
+      ...this.env,
+    };
   }
 }
 

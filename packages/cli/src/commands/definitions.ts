@@ -1,11 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { readWarnings } from '@longshore/common/warnings';
 import { oneLine } from '@longshore/common/shown-text';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
-import { readJsonFile } from '../runs/inputs.js';
+import { readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
   given,
   makeRun,
@@ -14,12 +15,15 @@ import {
   takesNewRunFlags,
   type NewRunFlags,
 } from '../runs/new-run.js';
+import { splitOperands, unknownWordError } from '../runs/operands.js';
 import { readRetries } from '../runs/run-options.js';
 import { runPreview } from '../runs/run-view.js';
+import type { Session } from '../service/session.js';
 import { ago, type Column } from '../terminal/table.js';
 
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
+type ApplyFlags = ServiceFlags & { readonly file: string; readonly dryRun?: true };
 type RunFlags = VersionFlags & NewRunFlags & { readonly dryRun?: true };
 
 const COLUMNS: readonly Column<Definition>[] = [
@@ -54,25 +58,38 @@ function addApply(parent: Command, context: CliContext): void {
   const command = parent
     .command('apply')
     .description('store definitions, each in place of the one with its id and version')
-    .requiredOption('-f, --file <file>', 'a definition in JSON, or a list of them; - for standard input');
-  callsService(command, 'def apply -f word-count.json').action(
-    async (flags: ServiceFlags & { readonly file: string }) => {
-      const content = await readJsonFile(flags.file, context.stdin);
+    .requiredOption(
+      '-f, --file <file>',
+      'a definition in JSON or YAML, a list of them or several documents; - for standard input',
+    )
+    .option('--dry-run', 'check the definitions, and store nothing');
+  callsService(command, 'def apply -f word-count.json', 'def apply -f definitions.yaml --dry-run').action(
+    async (flags: ApplyFlags) => {
+      const jobs = await readJobs(flags.file, context.stdin);
       const session = await openSession(flags, context);
-      const { output } = context;
-      for (const definition of Array.isArray(content) ? content : [content]) {
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
-        const body = definition as Schemas['OpDefinitionCreate'];
-        const { data: stored, response } = await session.answer((init) =>
-          session.client.POST('/definitions', { body, ...init }),
-        );
+      const apply = async (job: Job, isTrial: boolean): Promise<void> => {
+        const { data, response } = await send(session, job, isTrial);
+        if (isTrial && !flags.dryRun) return;
+        const { output } = context;
         for (const text of readWarnings(response.headers))
           output.note(`longshore: warning: ${oneLine(text)}`);
-        const done = response.status === 201 ? 'created' : 'replaced';
-        await (flags.json ? output.json(stored) : output.line(`${stored.id}/${stored.version} ${done}`));
-      }
+        const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
+        await (flags.json ? output.json(data) : output.line(`${data.id}/${data.version} ${done}`));
+      };
+      // Of several, none is stored unless all can be.
+      if (flags.dryRun || jobs.length > 1) for (const job of jobs) await apply(job, true);
+      if (!flags.dryRun) for (const job of jobs) await apply(job, false);
     },
   );
+}
+
+async function send(session: Session, job: Job, isTrial: boolean) {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
+  const body = job.value as JsonObject & Schemas['OpDefinitionCreate'];
+  const params = isTrial ? { query: { dry_run: true } } : {};
+  return session
+    .answer((init) => session.client.POST('/definitions', { params, body, ...init }))
+    .catch((error: unknown) => throwAt(job, error, session.output));
 }
 
 function addList(parent: Command, context: CliContext): void {
@@ -93,10 +110,7 @@ function addGet(parent: Command, context: CliContext): void {
     .option('--version <version>', 'its version (else the newest)');
   callsService(command, 'def get word-count').action(async (name: string, flags: VersionFlags) => {
     const session = await openSession(flags, context);
-    const params = { path: { name }, query: versionOf(flags) };
-    const definition = await session.ask((init) =>
-      session.client.GET('/definitions/{name}', { params, ...init }),
-    );
+    const definition = await readDefinition(session, name, flags);
     const { output } = context;
     if (flags.json) {
       await output.json(definition);
@@ -106,6 +120,51 @@ function addGet(parent: Command, context: CliContext): void {
     const shown = { ...rest, ...(delivery === null ? {} : { event_delivery: delivery }) };
     await output.line(stringifyJson(shown, 2));
   });
+}
+
+function readDefinition(session: Session, name: string, flags: VersionFlags): Promise<Definition> {
+  const params = { path: { name }, query: versionOf(flags) };
+  return session.ask((init) => session.client.GET('/definitions/{name}', { params, ...init }));
+}
+
+/**
+ * Reads `--name value` and `--name=value` as declared inputs, `--name` and `--no-name` as true and false. `-` stands for `_`.
+ * @returns `name=value` for each @throws CliError for a word that is no input
+ */
+function readInputFlags(
+  words: readonly string[],
+  specs: Definition['input_specs'],
+  command: Command,
+): readonly string[] {
+  const names = Object.keys(specs);
+  const find = (flag: string): string | undefined =>
+    names.find((name) => name.replaceAll('_', '-') === flag.replaceAll('_', '-'));
+  const assignments: string[] = [];
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? '';
+    const [, flag = '', value] = /^--([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
+    const name = find(flag);
+    const next = words[at + 1];
+    const isSwitch = (key: string): boolean => /^bool(?:ean)?$/i.test(specs[key]?.type ?? '');
+    if (
+      name !== undefined &&
+      (value !== undefined || (isSwitch(name) && !/^(?:true|false)$/.test(next ?? '')))
+    ) {
+      assignments.push(`${name}=${value ?? 'true'}`);
+    } else if (name !== undefined && next !== undefined) {
+      assignments.push(`${name}=${next}`);
+      at += 1;
+    } else if (name !== undefined) {
+      throw usageError(`--${flag} needs a value`);
+    } else {
+      const negated = flag.startsWith('no-') ? find(flag.slice(3)) : undefined;
+      const hint =
+        names.length === 0 ? 'the definition declares no inputs' : `its inputs are ${names.join(', ')}`;
+      if (negated === undefined || !isSwitch(negated)) throw unknownWordError(word, command, { names, hint });
+      assignments.push(`${negated}=false`);
+    }
+  }
+  return assignments;
 }
 
 function addRun(parent: Command, context: CliContext): void {
@@ -126,14 +185,23 @@ function addRun(parent: Command, context: CliContext): void {
     'def run word-count --input text="to be" --wait',
     'def run word-count --input text="to be" --dry-run',
     'def run nightly-report --env REGION=eu --cpu 4 --start-at 2h',
-  ).action(async (name: string, args: readonly string[], flags: RunFlags) => {
+  ).action(async (name: string, words: readonly string[], flags: RunFlags) => {
     const { dryRun } = flags;
+    const { unknown, args } = splitOperands(words, context.argv);
+    if (name.startsWith('-')) throw usageError(`the name of the definition comes first, then ${name}`);
+    const session = await openSession(flags, context);
+    // Without single inputs, types do not matter.
+    const specs =
+      flags.input !== undefined || unknown.length > 0
+        ? (await readDefinition(session, name, flags)).input_specs
+        : undefined;
+    const input = [...(flags.input ?? []), ...readInputFlags(unknown, specs ?? {}, command)];
+    const types = specs && new Map(Object.entries(specs).map(([key, { type }]) => [key, type] as const));
     const body = {
-      ...(await readNewRun(flags, args, context)),
+      ...(await readNewRun({ ...flags, input }, args, context, types)),
       ...given<unknown>('retry_policy', readRetries(flags)),
       ...given('event_delivery', { attributes: readAttributes(flags) }),
     };
-    const session = await openSession(flags, context);
     if (dryRun === true) {
       const asked = { path: { name }, query: { ...versionOf(flags), dry_run: true } };
       const run = await session.ask((init) =>

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import { proxyFor } from '@longshore/common/environment-proxy';
 import { oneLine } from '@longshore/common/shown-text';
 import { CliError, EXIT, usageError } from '../cli-error.js';
 import { withExamples, type CliContext } from '../command-kit.js';
@@ -32,7 +33,7 @@ export function addLogin(program: Command, context: CliContext): void {
   ).action(async (flags: ConnectionFlags) => {
     const url = await findUrl(flags, context);
     const apiKey = checkKey(await findKey(flags, context));
-    const session = new Session({ url, apiKey }, output, context.stop());
+    const session = new Session({ url, apiKey }, output, context.stop(), proxyFor(url, context.env));
     const {
       name,
       scopes,

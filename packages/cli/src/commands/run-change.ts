@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, refusalText, usageError } from '../cli-error.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
 import { labelChanges } from '../runs/inputs.js';
+import { readRunId, readRunIds, RUN_WORDS, takesRun } from '../runs/run-ids.js';
 
 const MOST_IDS = 100;
 const CHANGES = {
@@ -17,17 +18,17 @@ export function addRunChanges(parent: Command, context: CliContext): void {
 }
 
 function addLabel(parent: Command, context: CliContext): void {
-  const command = parent
-    .command('label')
-    .description('set labels of a run by key=value, and remove them by key-')
-    .argument('<id>', 'id of the run')
+  const command = takesRun(
+    parent.command('label').description('set labels of a run by key=value, and remove them by key-'),
+  )
     .argument('[labels...]', 'labels to set or remove')
     .option('--name <name>', 'its new name; empty: none');
   callsService(command, 'run label $RUN team=vision draft-', 'run label $RUN --name nightly').action(
-    async (id: string, words: string[], flags: ServiceFlags & { readonly name?: string }) => {
+    async (word: string, words: string[], flags: ServiceFlags & { readonly name?: string }) => {
       const labels = labelChanges(words);
       const name = flags.name === undefined ? {} : { name: flags.name === '' ? null : flags.name };
       const session = await openSession(flags, context);
+      const id = await readRunId(session, word, context.env);
       const run = await session.ask((init) =>
         session.client.PATCH('/runs/{id}/labels', {
           params: { path: { id } },
@@ -52,15 +53,16 @@ function addBatches(parent: Command, context: CliContext): void {
     const command = parent
       .command(name)
       .description(description)
-      .argument('<id...>', 'ids of runs, 100 at most');
+      .argument('<run...>', `${RUN_WORDS}; 100 at most`);
     if (name === 'cancel')
       command.option('--reason <text>', 'why, 500 characters at most; shown with the runs');
     callsService(command, `run ${name} $RUN`).action(
-      async (ids: string[], flags: ServiceFlags & { readonly reason?: string }) => {
-        if (ids.length > MOST_IDS) throw usageError(`${ids.length} ids are more than ${MOST_IDS}`);
+      async (words: string[], flags: ServiceFlags & { readonly reason?: string }) => {
+        if (words.length > MOST_IDS) throw usageError(`${words.length} runs are more than ${MOST_IDS}`);
         const session = await openSession(flags, context);
+        const ids = await readRunIds(session, words, context.env);
         const headers = { 'Idempotency-Key': session.newKey() };
-        const body = { ids, ...(flags.reason === undefined ? {} : { reason: flags.reason }) };
+        const body = { ids: [...ids], ...(flags.reason === undefined ? {} : { reason: flags.reason }) };
         const { results } = await session.ask((init) =>
           session.client.POST(path, { body, headers, ...init }),
         );

@@ -1,6 +1,9 @@
 import type { Schemas } from '@longshore/client';
-import type { Command } from 'commander';
-import { usageError } from '../cli-error.js';
+import { readWarnings } from '@longshore/common/warnings';
+import { oneLine } from '@longshore/common/shown-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { type Command, Option } from 'commander';
+import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
 import {
   callsService,
   integerOption,
@@ -8,6 +11,7 @@ import {
   type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
+import { noteRefusal, overlaid, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
   given,
   makeRun,
@@ -16,10 +20,22 @@ import {
   takesNewRunFlags,
   type NewRunFlags,
 } from '../runs/new-run.js';
+import { splitOperands, unknownWordError } from '../runs/operands.js';
 import { readRetries } from '../runs/run-options.js';
+import { runPreview } from '../runs/run-view.js';
+import { keepLastRun } from '../service/last-run.js';
+import type { Session } from '../service/session.js';
+
+const AFTER_DASHES =
+  'flags of the program in the container stand after --, as in: run create IMAGE -- --epochs 4';
+
+/** Runs of one request. */
+const BATCH = 100;
 
 interface CreateFlags extends ServiceFlags, NewRunFlags {
   readonly json?: true;
+  readonly from?: string;
+  readonly dryRun?: true;
   readonly maxAttempts?: number;
   readonly backoff?: number;
   readonly topic?: string;
@@ -29,8 +45,18 @@ interface CreateFlags extends ServiceFlags, NewRunFlags {
 export function addRunCreate(parent: Command, context: CliContext): void {
   const command = parent
     .command('create')
-    .description('create a run of an image, and print its id')
-    .argument('<image>', 'container image');
+    .description('create a run of an image, or the runs of a file, and print the ids')
+    .argument('[image]', 'container image; needed without -f')
+    .option(
+      '-f, --from <file>',
+      'a run in JSON or YAML, a list of them or several documents, - for standard input; other flags override it',
+    )
+    .addOption(
+      new Option('--dry-run', 'print what the runs would be, and create nothing').conflicts([
+        'wait',
+        'idempotencyKey',
+      ]),
+    );
   takesNewRunFlags(command)
     .addOption(integerOption('--max-attempts <n>', 'attempts that may fail before the run does', 1, 1000))
     .addOption(
@@ -42,34 +68,104 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     'run create longshore/word-count --input text="to be or not to be" --wait',
     'run create longshore/word-count --inputs inputs.json --max-attempts 3',
     'run create longshore/word-count --inputs - --json < inputs.json',
+    'run create -f job.yaml --ram-mb 4096 --dry-run',
     'run create busybox --command sh --env NAME=Ada --wait -- -c \'echo "Hello, $NAME"\'',
     'run create trainer --cpu 0.5 --ram-mb 512',
     'run create trainer --ram-mb 1024 --max-attempts 4 --grow-ram 2x:16384',
     'run create trainer --selector gpu --secret TOKEN=hub-token --concurrency-key gpu-box --start-at 10m',
-  ).action(async (image: string, args: readonly string[], flags: CreateFlags) => {
-    const body = await readBody(image, args, flags, context);
+  ).action(async (image: string | undefined, args: readonly string[], flags: CreateFlags) => {
+    const jobs = await readBodies(command, image, args, flags, context);
     const session = await openSession(flags, context);
-    await makeRun(session, context, flags, (init) => session.client.POST('/runs', { body, ...init }));
+    const [job, ...others] = jobs;
+    if (job === undefined) throw usageError('give the image of the run, or -f with a file');
+    if (flags.wait && others.length > 0) throw usageError(`--wait follows one run, not ${jobs.length}`);
+    if (flags.dryRun) await preview(session, jobs, flags);
+    else if (others.length === 0) {
+      await makeRun(session, context, flags, (init) =>
+        session.client.POST('/runs', { body: bodyOf(job), ...init }),
+      ).catch((error: unknown) => throwAt(job, error, context.output));
+    } else await createAll(session, jobs, flags, context);
   });
 }
 
-async function readBody(
-  image: string,
-  args: readonly string[],
+/** The runs of the file, or the one of the flags, with what the flags say. */
+async function readBodies(
+  command: Command,
+  word: string | undefined,
+  operands: readonly string[],
   flags: CreateFlags,
   context: CliContext,
-): Promise<Schemas['OpRunCreate']> {
-  const { maxAttempts, backoff, topic } = flags;
+): Promise<readonly Job[]> {
+  const all = word === undefined ? operands : [word, ...operands];
+  const hasImage = context.argv.at(-all.length - 1) !== '--' && word?.startsWith('-') === false;
+  const image = hasImage ? word : undefined;
+  const { unknown, args } = splitOperands(hasImage ? operands : all, context.argv);
+  if (unknown[0] !== undefined)
+    throw unknownWordError(unknown[0], command, { names: [], hint: AFTER_DASHES });
+  const { maxAttempts, backoff, topic, from } = flags;
   const attributes = readAttributes(flags);
-  if (attributes !== undefined && topic === undefined) throw usageError('--attribute needs --topic');
-  return {
-    image,
+  if (attributes !== undefined && topic === undefined && from === undefined)
+    throw usageError('--attribute needs --topic');
+  const body = {
+    ...(image === undefined ? {} : { image }),
     ...(await readNewRun(flags, args, context)),
     ...given<unknown>('retry_policy', {
       max_attempts: maxAttempts,
       backoff_s: backoff,
       ...readRetries(flags),
     }),
-    ...(topic === undefined ? {} : { event_delivery: { topic, attributes: attributes ?? {} } }),
+    ...given<unknown>('event_delivery', { topic, attributes: attributes ?? (topic && {}) }),
   };
+  if (from === undefined)
+    return image === undefined ? [] : [{ value: Object(body), file: undefined, placeOf: () => '' }];
+  const jobs = await readJobs(from, context.stdin);
+  return jobs.map((job) => ({ ...job, value: overlaid(job.value, body) }));
+}
+
+function bodyOf({ value }: Job): Schemas['OpRunCreate'] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
+  return value as JsonObject & Schemas['OpRunCreate'];
+}
+
+async function preview(session: Session, jobs: readonly Job[], { json }: CreateFlags): Promise<void> {
+  const { output } = session;
+  for (const job of jobs) {
+    const params = { query: { dry_run: true } };
+    const { data, response } = await session
+      .answer((init) => session.client.POST('/runs', { params, body: bodyOf(job), ...init }))
+      .catch((error: unknown) => throwAt(job, error, output));
+    for (const text of readWarnings(response.headers)) output.note(`longshore: warning: ${oneLine(text)}`);
+    await (json ? output.json(data) : output.write(runPreview(data, output.colours)));
+  }
+}
+
+/** Creates runs, each exactly once even if responses are lost. One that is refused does not keep the others from being created. */
+async function createAll(
+  session: Session,
+  jobs: readonly Job[],
+  { idempotencyKey, json }: CreateFlags,
+  context: CliContext,
+): Promise<void> {
+  const { output } = session;
+  const key = idempotencyKey ?? session.newKey();
+  for (let from = 0; from < jobs.length; from += BATCH) {
+    const batch = jobs.slice(from, from + BATCH);
+    const params = { header: { 'Idempotency-Key': from === 0 ? key : `${key}/${from}` } };
+    const body = { runs: batch.map(bodyOf) };
+    const { results } = await session.ask((init) =>
+      session.client.POST('/runs/batch', { params, body, ...init }),
+    );
+    for (const [index, job] of batch.entries()) {
+      const result = results[index];
+      if (result !== undefined && 'run' in result && 'id' in result.run) {
+        await (json ? output.json(result.run) : output.line(result.run.id));
+        await keepLastRun(session.url, result.run.id, context.env);
+        continue;
+      }
+      context.end(EXIT.failed);
+      const refusal = result !== undefined && 'error' in result ? result.error : undefined;
+      const error = new CliError(EXIT.failed, refusalText(refusal) ?? 'no answer', false, refusal?.errors);
+      noteRefusal(job, error, output);
+    }
+  }
 }

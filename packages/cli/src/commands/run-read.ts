@@ -2,37 +2,24 @@ import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import { oneLine, plainText } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
-import {
-  callsService,
-  type CliContext,
-  integerOption,
-  openSession,
-  type ServiceFlags,
-} from '../command-kit.js';
-import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
-import { holdersText, RUN_COLUMNS, runDetails } from '../runs/run-view.js';
+import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { readRunId, takesRun } from '../runs/run-ids.js';
+import { holdersText, runDetails } from '../runs/run-view.js';
 import { STATE_COLOURS } from '../terminal/style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../terminal/table.js';
 
-const PAGE = 100;
-
-interface ListFlags extends ServiceFlags, FilterFlags {
-  readonly limit: number;
-  readonly all?: true;
-}
-
-/** `run get`, `run list`, `run explain` */
+/** `run get`, `run explain` */
 export function addRunReading(parent: Command, context: CliContext): void {
   addGet(parent, context);
-  addList(parent, context);
   addExplain(parent, context);
 }
 
 function addGet(parent: Command, context: CliContext): void {
-  const command = parent.command('get').description('show a run').argument('<id>', 'id of the run');
-  callsService(command, 'run get $RUN', 'run get $RUN --json').action(
-    async (id: string, flags: ServiceFlags) => {
+  const command = takesRun(parent.command('get').description('show a run'));
+  callsService(command, 'run get $RUN', 'run get @last --json').action(
+    async (word: string, flags: ServiceFlags) => {
       const session = await openSession(flags, context);
+      const id = await readRunId(session, word, context.env);
       const params = { path: { id } };
       const run = await session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }));
       const { output } = context;
@@ -50,50 +37,11 @@ function addGet(parent: Command, context: CliContext): void {
   );
 }
 
-function addList(parent: Command, context: CliContext): void {
-  const command = parent.command('list').description('list runs, newest first');
-  withRunFilters(command)
-    .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
-    .option('--all', 'all of them');
-  callsService(
-    command,
-    'run list --state FAILED --since 24h',
-    'run list -l team=vision --cause oom',
-    'run list --all --json',
-  ).action(async (flags: ListFlags) => {
-    const session = await openSession(flags, context);
-    const { output } = context;
-    const filters = { include_events: false, ...(await filtersOf(flags, session)) };
-    let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
-    const shown: Schemas['OpRun'][] = [];
-    for (let last: string | undefined; left > 0;) {
-      const query = {
-        ...filters,
-        limit: Math.min(left, PAGE),
-        ...(last === undefined ? {} : { starting_after: last }),
-      };
-      const { data, has_more: hasMore } = await session.ask((init) =>
-        session.client.GET('/runs', { params: { query }, ...init }),
-      );
-      if (flags.json) await output.json(...data);
-      else shown.push(...data);
-      left -= data.length;
-      last = data.at(-1)?.id;
-      if (!hasMore || last === undefined) break;
-    }
-    if (flags.json) return;
-    if (shown.length === 0) output.note('no runs');
-    else await output.write(formatTable(RUN_COLUMNS, shown, output));
-  });
-}
-
 function addExplain(parent: Command, context: CliContext): void {
-  const command = parent
-    .command('explain')
-    .description('explain why a run is in its state')
-    .argument('<id>', 'id of the run');
-  callsService(command, 'run explain $RUN').action(async (id: string, flags: ServiceFlags) => {
+  const command = takesRun(parent.command('explain').description('explain why a run is in its state'));
+  callsService(command, 'run explain $RUN').action(async (word: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
+    const id = await readRunId(session, word, context.env);
     const params = { path: { id } };
     const explained = await session.ask((init) =>
       session.client.GET('/runs/{id}/explain', { params, ...init }),

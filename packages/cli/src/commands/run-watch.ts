@@ -10,6 +10,7 @@ import {
 import { followRun, printStream } from '../runs/follow-run.js';
 import { LogPrinter, noteLeftOut } from '../runs/log-text.js';
 import { followOptions, takesWatchFlags, type WatchFlags } from '../runs/new-run.js';
+import { readRunId, takesRun } from '../runs/run-ids.js';
 import type { Session } from '../service/session.js';
 
 const MOST_LINES = 5000;
@@ -25,21 +26,18 @@ interface LogFlags extends ServiceFlags {
 
 /** `run watch` and `run logs` */
 export function addRunWatching(parent: Command, context: CliContext): void {
-  const watch = parent
-    .command('watch')
-    .description('follow a run to its end: its log, its events, its progress')
-    .argument('<id>', 'id of the run');
+  const watch = takesRun(
+    parent.command('watch').description('follow a run to its end: its log, its events, its progress'),
+  );
   takesWatchFlags(watch);
   callsService(watch, 'run watch $RUN', 'run watch $RUN --no-logs', 'run watch $RUN --json').action(
-    async (id: string, flags: ServiceFlags & WatchFlags) => {
+    async (word: string, flags: ServiceFlags & WatchFlags) => {
       const session = await openSession(flags, context);
+      const id = await readRunId(session, word, context.env);
       context.end(await followRun(session, id, followOptions(flags)));
     },
   );
-  const logs = parent
-    .command('logs')
-    .description('print what the container printed')
-    .argument('<id>', 'id of the run')
+  const logs = takesRun(parent.command('logs').description('print what the container printed'))
     .option('-f, --follow', 'follow until the log ends')
     .addOption(integerOption('-a, --attempt <n>', 'attempt whose log it is (else the current one)', 1, 1000))
     .addOption(integerOption('-n, --tail <n>', 'the newest lines, so many of them', 1, MOST_LINES))
@@ -50,11 +48,11 @@ export function addRunWatching(parent: Command, context: CliContext): void {
     'run logs $RUN',
     'run logs $RUN --tail 100 --follow',
     'run logs $RUN --grep error',
-  ).action(async (id: string, flags: LogFlags) => {
+  ).action(async (word: string, flags: LogFlags) => {
     if (flags.follow && flags.grep !== undefined)
       throw usageError('--grep searches what is there: give it without --follow');
     const session = await openSession(flags, context);
-    await printLogs(session, id, flags);
+    await printLogs(session, await readRunId(session, word, context.env), flags);
   });
 }
 

@@ -40,10 +40,12 @@ describe('an input name=value', () => {
   });
 });
 
+const from = (stdin: Readable) => ({ stdin, output: { note: () => undefined } });
+
 describe('inputs', () => {
   test('come from standard input, with single ones on top', async () => {
     const stdin = Readable.from(['{"a": 1, "b": 2}']);
-    const inputs = await readInputs({ inputs: '-', input: ['b=three', '__proto__=x'] }, stdin);
+    const inputs = await readInputs({ inputs: '-', input: ['b=three', '__proto__=x'] }, from(stdin));
     assert.deepEqual(Object.entries(inputs), [
       ['a', 1],
       ['b', 'three'],
@@ -53,7 +55,7 @@ describe('inputs', () => {
 
   test('keep the digits and the order of the file', async () => {
     const stdin = Readable.from(['{ "2": 1e400, "1": {"x": [1.0]}, "c": 1 }']);
-    const inputs = await readInputs({ inputs: '-', input: ['c=3.0', 'id=1795358081062000000'] }, stdin);
+    const inputs = await readInputs({ inputs: '-', input: ['c=3.0', 'id=1795358081062000000'] }, from(stdin));
     assert.equal(
       stringifyJson({ inputs }),
       '{"inputs":{"2":1e400,"1":{"x":[1.0]},"c":3.0,"id":1795358081062000000}}',
@@ -61,8 +63,8 @@ describe('inputs', () => {
   });
 
   test('must be an object in JSON that can be read', async () => {
-    await assert.rejects(readInputs({ inputs: '-' }, Readable.from(['[1]'])), isUsage);
-    await assert.rejects(readInputs({ inputs: '-' }, Readable.from(['{'])), isUsage);
+    await assert.rejects(readInputs({ inputs: '-' }, from(Readable.from(['[1]']))), isUsage);
+    await assert.rejects(readInputs({ inputs: '-' }, from(Readable.from(['{']))), isUsage);
     await assert.rejects(readJsonFile('no/such/file', Readable.from([])), isUsage);
   });
 });

@@ -4,6 +4,7 @@ import { buffer as readAll } from 'node:stream/consumers';
 import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { usageError } from '../cli-error.js';
+import type { Output } from '../terminal/output.js';
 import { errorText } from '@longshore/common/errors';
 
 /**
@@ -32,16 +33,44 @@ export function labelChanges(words: readonly string[]): Record<string, string | 
   );
 }
 
-/** Inputs from a file, with single ones on top. @throws CliError when they cannot be read */
+/** Where inputs come from. */
+interface InputFlags {
+  readonly inputs?: string | undefined;
+  readonly input?: readonly string[] | undefined;
+  readonly inputText?: readonly string[] | undefined;
+}
+
+/** Names of types whose values are texts. */
+const TEXT_TYPES: ReadonlySet<string> = new Set(['string', 'str']);
+
+/**
+ * Inputs from a file, with single ones on top.
+ * @param types declared types by the names of inputs: what is declared as a text is read as one, unless it is a text in JSON
+ * @throws CliError when they cannot be read
+ */
 export async function readInputs(
-  {
-    inputs,
-    input = [],
-  }: { readonly inputs?: string | undefined; readonly input?: readonly string[] | undefined },
-  stdin: Readable,
+  { inputs, input = [], inputText = [] }: InputFlags,
+  { stdin, output }: { readonly stdin: Readable; readonly output: Pick<Output, 'note'> },
+  types?: ReadonlyMap<string, string>,
 ): Promise<JsonObject> {
   const fromFile = inputs === undefined ? {} : await readJsonObject(inputs, stdin);
-  return composeJson(new Map([...memberTexts(fromFile), ...input.map(readAssignment)]));
+  const single = input.map((assignment) => {
+    const [name, text] = splitAssignment(assignment);
+    if (TEXT_TYPES.has(types?.get(name)?.toLowerCase() ?? '')) {
+      return [
+        name,
+        isJson(text) && text.trim().startsWith('"') ? text.trim() : JSON.stringify(text),
+      ] as const;
+    }
+    if (types === undefined && /^[0-9]+[eE][0-9]+$/.test(text))
+      output.note(`longshore: input ${name} is the number ${text}; --input-text ${assignment} is the text`);
+    return readAssignment(assignment);
+  });
+  const asText = inputText.map((assignment) => {
+    const [name, text] = splitAssignment(assignment);
+    return [name, JSON.stringify(text)] as const;
+  });
+  return composeJson(new Map([...memberTexts(fromFile), ...single, ...asText]));
 }
 
 /** A JSON object from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
@@ -56,7 +85,12 @@ export async function readBytes(file: string, stdin?: Readable): Promise<Buffer>
   try {
     return await (stdin !== undefined && file === '-' ? readAll(stdin) : readFile(file));
   } catch (error) {
-    throw usageError(`cannot read ${file}: ${errorText(error)}`);
+    const isFolder = error instanceof Error && 'code' in error && error.code === 'EISDIR';
+    throw usageError(
+      isFolder
+        ? `${file} is a folder: name one file each, or mount a volume with the folder`
+        : `cannot read ${file}: ${errorText(error)}`,
+    );
   }
 }
 

@@ -1,10 +1,13 @@
 import type { Schemas } from '@longshore/client';
+import { oneLine } from '@longshore/common/shown-text';
+import { readWarnings } from '@longshore/common/warnings';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
 import { readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
+import { keepLastRun } from '../service/last-run.js';
 import type { Answered, CallInit, Session } from '../service/session.js';
 
 /** Options of a call that creates a run. */
@@ -21,8 +24,12 @@ export async function makeRun(
 ): Promise<void> {
   const key = flags.idempotencyKey ?? session.newKey();
   const headers = { 'Idempotency-Key': key };
-  const run = await session
-    .ask((init) => call({ ...init, headers }))
+  let calls = 0;
+  const { data: run, response } = await session
+    .answer((init) => {
+      calls += 1;
+      return call({ ...init, headers });
+    })
     .catch((error: unknown) => {
       if (!(error instanceof CliError) || error.exitCode === EXIT.failed) throw error;
       if (error.exitCode === EXIT.interrupted || error.mayHaveArrived) {
@@ -31,7 +38,12 @@ export async function makeRun(
       }
       throw error;
     });
-  const { output } = context;
+  const { output, env } = context;
+  await keepLastRun(session.url, run.id, env);
+  for (const text of readWarnings(response.headers)) output.note(`longshore: warning: ${oneLine(text)}`);
+  // After a lost answer, the earlier run is that of this command.
+  if (calls === 1 && response.headers.get('Idempotency-Replayed') === 'true')
+    output.note(`an earlier run with this idempotency key, created ${run.createdAt}, ${run.state}`);
   if (flags.wait !== true) {
     await (flags.json ? output.json(run) : output.line(run.id));
     return;
@@ -42,16 +54,21 @@ export async function makeRun(
 
 /**
  * The fields of the body that runs of images and of definitions have in common.
- * @param operands what stands on the command line besides flags, without the image or definition
+ * @param operands arguments of the container @param types declared types of inputs, by their names
  * @throws CliError when a file cannot be read, or flags contradict each other
  */
-export async function readNewRun(flags: NewRunFlags, operands: readonly string[], context: CliContext) {
+export async function readNewRun(
+  flags: NewRunFlags,
+  operands: readonly string[],
+  context: CliContext,
+  types?: ReadonlyMap<string, string>,
+) {
   const { outputs, priority, startWithin, attemptTimeout } = flags;
   return {
     ...(await readRunOptions(flags, operands, context)),
     ...given('constraints', readConstraints(flags)),
     ...given('timeouts', { start_within_s: startWithin, attempt_s: attemptTimeout }),
-    inputs: await readInputs(flags, context.stdin),
+    inputs: await readInputs(flags, context, types),
     ...(outputs === undefined ? {} : { outputs: await readJsonObject(outputs, context.stdin) }),
     ...(priority === undefined ? {} : { priority }),
   };
@@ -87,6 +104,7 @@ export interface WatchFlags {
 /** Flags for creating a run, from an image or a definition. */
 export interface NewRunFlags extends WatchFlags, RunOptionFlags, ResourceFlags {
   readonly input?: readonly string[];
+  readonly inputText?: readonly string[];
   readonly inputs?: string;
   readonly outputs?: string;
   readonly priority?: number;
@@ -114,9 +132,11 @@ export function takesWatchFlags(command: Command): Command {
 
 /** Adds the flags for creating a run. */
 export function takesNewRunFlags(command: Command): Command {
+  command.allowUnknownOption();
   return takesWatchFlags(
     takesResourceFlags(takesRunOptions(command))
       .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
+      .option('--input-text <name=value>', 'an input that is text whatever it looks like', several)
       .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')
       .option('--outputs <file>', 'a JSON object that the container finds in its output file')
       .addOption(integerOption('-p, --priority <n>', 'higher is scheduled first', -(2 ** 31), 2 ** 31 - 1))

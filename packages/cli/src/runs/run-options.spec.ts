@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { describe, test } from 'vitest';
 import { CliError, EXIT } from '../cli-error.js';
 import { given } from './new-run.js';
+import { splitOperands } from './operands.js';
 import {
   readRetries,
   readRunOptions,
@@ -20,7 +21,9 @@ async function optionsOf(...argv: readonly string[]): Promise<RunOptions & { ret
   command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
   command.parse(argv, { from: 'user' });
   const flags = command.opts<RunOptionFlags>();
-  const options = await readRunOptions(flags, command.args.slice(1), { argv, env: { HOME_TOWN: 'Ulm' } });
+  const { unknown, args } = splitOperands(command.args.slice(1), argv);
+  assert.deepEqual(unknown, []);
+  const options = await readRunOptions(flags, args, { env: { HOME_TOWN: 'Ulm' } });
   const { retry_policy: policy } = given<unknown>('retry_policy', readRetries(flags));
   return { ...options, ...(policy && { retry_policy: policy }) };
 }
@@ -75,8 +78,7 @@ describe('the flags of a new run', () => {
   });
 
   test('take no argument of the container that does not follow --', async () => {
-    await assert.rejects(optionsOf('i', 'echo'), isUsage);
-    await assert.rejects(optionsOf('i', 'echo', '--', 'hi'), isUsage);
+    assert.deepEqual(splitOperands(['echo'], ['i', 'echo']), { unknown: ['echo'], args: [] });
     assert.deepEqual(await optionsOf('i', '--', '--', '-x'), { args: ['--', '-x'] });
   });
 

@@ -140,18 +140,14 @@ function growth(text: string): NonNullable<RunOptionFlags['growRam']> {
 
 /**
  * Reads the options from their flags.
- * @param operands what stands on the command line besides flags, without the image or definition
+ * @param operands arguments of the container
  * @throws CliError when they contradict each other or a file cannot be read, SettingsError for a wrong line of a file
  */
 export async function readRunOptions(
   flags: RunOptionFlags,
   operands: readonly string[],
-  { argv, env: ownEnv }: Pick<CliContext, 'argv' | 'env'>,
+  { env: ownEnv }: Pick<CliContext, 'env'>,
 ): Promise<RunOptions> {
-  // A word that a flag with several values left over must not become an argument of the container.
-  if (operands.length > 0 && argv.at(-operands.length - 1) !== '--') {
-    throw usageError(`unexpected ${JSON.stringify(operands[0])}: put arguments of the container after --`);
-  }
   const { name, label, selector, concurrencyKey, concurrencyLimit, startAt } = flags;
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');

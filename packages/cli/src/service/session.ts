@@ -56,6 +56,8 @@ export class Session {
     readonly output: Output,
     /** Aborts at Ctrl-C. */
     readonly stop: AbortSignal,
+    /** The proxy that requests go through. */
+    private readonly proxy?: string,
   ) {
     this.client = createLongshoreClient({
       baseUrl: connection.url,
@@ -66,6 +68,10 @@ export class Session {
   }
 
   readonly url: string;
+
+  private get through(): string {
+    return this.proxy === undefined ? '' : ` through the proxy ${this.proxy}`;
+  }
 
   /** Idempotency key of a new request. */
   newKey(): string {
@@ -111,7 +117,7 @@ export class Session {
         throw this.unreachableError(outcome.reason, mayHaveArrived);
       }
       if (backoff.failures === NOTED_AT)
-        this.output.note(`${this.url} does not answer (${outcome.reason}), trying again`);
+        this.output.note(`${this.url}${this.through} does not answer (${outcome.reason}), trying again`);
       await this.pause(pauseMs);
     }
   }
@@ -130,7 +136,7 @@ export class Session {
   unreachableError(reason: string, mayHaveArrived = false): CliError {
     return new CliError(
       EXIT.unreachable,
-      `cannot reach the service at ${this.url}: ${reason}`,
+      `cannot reach the service at ${this.url}${this.through}: ${reason}`,
       mayHaveArrived,
     );
   }

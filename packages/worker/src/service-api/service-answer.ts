@@ -1,5 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { errorText } from '@longshore/common/errors';
+import { ownCaHint } from '@longshore/common/own-ca';
 import type { Answer, Refusal } from './service-api.js';
 import { stringifyJson } from '@longshore/common/json/json-text';
 
@@ -86,7 +87,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof Error && error.name === 'AbortError') return 'aborted';
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
-  return errorText(cause ?? error);
+  return `${errorText(cause ?? error)}${ownCaHint(cause)}`;
 }
 
 /** Whether the key is bound to workers with other ids. */
