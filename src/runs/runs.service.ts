@@ -35,7 +35,7 @@ import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
-import { bindOptions } from './options/option-values.js';
+import { bindOptions, secretNamesOf } from './options/option-values.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */
@@ -74,7 +74,8 @@ export class RunsService {
 
   /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
-    if (this.settings.secretsKeys.length === 0 && usesSecrets(request)) throw new SecretsNotConfigured();
+    if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
+      throw new SecretsNotConfigured();
     return newRun(request, origin);
   }
 
@@ -217,11 +218,6 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly name?: string | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
-}
-
-function usesSecrets({ secrets, secrets_from: maps, image_pull_secret: login, files }: RunRequest): boolean {
-  const isOfSecret = Object.values(files ?? {}).some((file) => file?.secret !== undefined);
-  return Object.keys(secrets ?? {}).length > 0 || (maps ?? []).length > 0 || Boolean(login) || isOfSecret;
 }
 
 /** Who asks for a run, and the trace that it belongs to. */

@@ -50,6 +50,18 @@ export interface Background {
 
 /** The explanation in one or two sentences. */
 export function summarise(explanation: Explanation, background: Background): string {
+  return `${situation(explanation, background)}${lackingSecrets(explanation.missing_secrets)}`;
+}
+
+function lackingSecrets(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  const [first, ...others] = names;
+  return others.length === 0
+    ? ` The secret '${first}' that it uses does not exist: an attempt would fail.`
+    : ` The secret '${first}' and ${others.length} more that it uses do not exist: an attempt would fail.`;
+}
+
+function situation(explanation: Explanation, background: Background): string {
   const { failed } = background;
   const { state, queue, holder, ended } = explanation;
   switch (state) {
@@ -93,7 +105,7 @@ function waiting(explanation: Explanation, background: Background): string {
 export function whyNotStarted(explanation: Explanation, background: Background): string {
   if (explanation.state === 'PENDING' && explanation.counts)
     return chances(explanation.counts, explanation, background);
-  const summary = summarise(explanation, background);
+  const summary = situation(explanation, background);
   return summary.charAt(0).toLowerCase() + summary.slice(1, -1);
 }
 

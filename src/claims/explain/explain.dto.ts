@@ -253,6 +253,8 @@ export class RunExplanationDto {
   /** Null without a concurrency key, and when the run has ended. */
   @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
   concurrency: ExplainedConcurrencyDto | null;
+  /** Names of secrets that the run uses and that do not exist: an attempt fails until they do. Empty unless the run is PENDING. */
+  @ApiProperty({ type: [String], example: ['db-password'] }) missing_secrets: string[];
   /** Null unless the run is ASSIGNED or RUNNING. */
   @ApiProperty({ type: ExplainedHolderDto, nullable: true }) holder: ExplainedHolderDto | null;
   /** Null unless the run has ended. */

@@ -1,5 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DataSource, type EntityManager } from 'typeorm';
+import { DataSource, In, type EntityManager } from 'typeorm';
+import { SecretEntity } from '../../database/entities/security.entity.js';
+import { secretNamesOf, showOptions } from '../../runs/options/option-values.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import type { RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
@@ -128,6 +130,7 @@ export class ExplainService implements StartReasons {
           gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
+        missing_secrets: run.state === 'PENDING' ? await missingSecrets(manager, run) : [],
         holder: toHolderDto(status, workers, await this.#endingBeside(manager, status)),
         ended: toEndDto(status),
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
@@ -316,4 +319,12 @@ function lackingGpus(worker: PooledWorker, requirements: Requirements): Obstacle
   if (gpus === null || gpuTags.length > 0) return [];
   const total = suitableGpus(worker, requirements);
   return [{ resource: 'gpus', needed: gpus.count, free: total, total }];
+}
+
+async function missingSecrets(manager: EntityManager, run: RunRecord): Promise<string[]> {
+  const names = secretNamesOf(showOptions(run.options));
+  if (names.length === 0) return [];
+  const found = await manager.find(SecretEntity, { select: { name: true }, where: { name: In(names) } });
+  const existing = new Set(found.map(({ name }) => name));
+  return names.filter((name) => !existing.has(name));
 }

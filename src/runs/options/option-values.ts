@@ -77,6 +77,19 @@ export function showOptions(stored: JsonObject | null): ShownOptions {
   return Object({ ...UNSET, ...stored });
 }
 
+/** The names of the secrets that a run uses, each once. */
+export function secretNamesOf({
+  secrets,
+  secrets_from: maps,
+  files,
+  image_pull_secret: login,
+}: RequestedOptions): string[] {
+  const ofFiles = Object.values(files ?? {}).map((file) => file.secret);
+  const ofMaps = (maps ?? []).map(({ secret }) => secret);
+  const named = [...Object.values(secrets ?? {}), ...ofMaps, ...ofFiles, login];
+  return [...new Set(named.filter((name) => typeof name === 'string'))];
+}
+
 /** The document as lists of runs show it. */
 export function listOptions(stored: JsonObject | null): JsonObject | null {
   if (stored === null) return null;
