@@ -14,13 +14,13 @@ describe('what needs attention', skipFor(NO_BROWSER), () => {
     service = await startService({ env: { SERVICE_WORKER_TIMEOUT: '3600' } });
     const send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
-    const definition = await send('POST', '/op-definitions', {
+    const definition = await send('POST', '/definitions', {
       body: { id: 'nightly', version: '1', image: 'image' },
     });
     assert.equal(definition.status, 201, definition.text);
     for (let n = 0; n < 3; n += 1) {
       await steps.heartbeat('w');
-      const created = await send('POST', '/op-definitions/nightly/1/runs', { body: {} });
+      const created = await send('POST', '/definitions/nightly/runs', { body: {} });
       assert.equal(created.status, 201, created.text);
       await steps.claimUntil(created.body.id);
       await steps.event(created.body.id, 'FAILED');
@@ -59,9 +59,6 @@ describe('what needs attention', skipFor(NO_BROWSER), () => {
     await question.getByRole('button', { name: 'Cancel 20 runs' }).click();
     await page.getByRole('dialog', { name: '20 runs cancelled' }).waitFor();
     const { body } = await steps.send('GET', '/runs?state=CANCELLED&limit=100');
-    assert.deepEqual(
-      [body.data.length, body.data[0].execution_summary.cancel_reason],
-      [20, 'wrong tag'],
-    );
+    assert.deepEqual([body.data.length, body.data[0].execution_summary.cancel_reason], [20, 'wrong tag']);
   });
 });
