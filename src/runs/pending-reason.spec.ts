@@ -5,7 +5,8 @@ import { PENDING_REASONS } from './pending-reason.js';
 
 test('the reasons for which runs are pending are those of the page about them, in this order', () => {
   const page = readFileSync('docs/autoscaling.md', 'utf8');
-  const [, section = ''] = page.split('## Why runs are pending\n');
+  const [, rest = ''] = page.split('## Why runs are pending\n');
+  const [section = ''] = rest.split('\n## ');
   const rows = [...section.matchAll(/^\| `(\w+)` +\| (.*?) +\|$/gm)].map(([, reason, meaning]) => [
     reason,
     meaning,

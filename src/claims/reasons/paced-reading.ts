@@ -38,7 +38,7 @@ export class PacedReading<T> {
     this.#turn = reading
       .catch(() => undefined)
       .then(() => pause(Math.min(MAX_PAUSE_MS, PAUSE_FACTOR * (performance.now() - beganAt))))
-      .then(() => {
+      .finally(() => {
         this.#newest = undefined;
       });
     return reading;

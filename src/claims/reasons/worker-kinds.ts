@@ -1,5 +1,5 @@
 import type { PendingReason } from '../../runs/pending-reason.js';
-import { meets, requirementList, type Requirements } from '../../runs/requirements.js';
+import { elementsOf, requirementList, suitableGpus, type Requirements } from '../../runs/requirements.js';
 import { takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
 
 /** A reason that depends on the workers. */
@@ -7,14 +7,21 @@ type WorkerReason = Extract<PendingReason, 'no_worker' | 'capability' | 'selecto
 
 const NOTHING: Requirements = { tags: [], capabilities: [], gpuTags: [], gpus: null };
 
+/** A worker, and the tags and capabilities that it has, as `requirementList`. */
+interface Kind {
+  readonly worker: PooledWorker;
+  readonly has: ReadonlySet<string>;
+}
+
 /** The active workers, of equal ones one: tells why a run that may be claimed waits. */
 export class WorkerKinds {
-  readonly #kinds: readonly PooledWorker[];
+  readonly #kinds: readonly Kind[];
   readonly #suitable = new Map<string, readonly PooledWorker[] | WorkerReason>();
 
   constructor(workers: readonly PooledWorker[]) {
     const active = workers.filter(({ isActive }) => isActive);
-    this.#kinds = [...new Map(active.map((worker) => [keyOf(worker), worker])).values()];
+    const kinds = new Map(active.map((worker) => [keyOf(worker), worker])).values();
+    this.#kinds = [...kinds].map((worker) => ({ worker, has: new Set(elementsOf(worker)) }));
   }
 
   /** @param couldHold whether the worker has enough for the run when idle */
@@ -30,14 +37,19 @@ export class WorkerKinds {
   /** The workers that have all that is required, or what they lack. */
   #suitableFor(required: Requirements): readonly PooledWorker[] | WorkerReason {
     if (this.#kinds.length === 0) return 'no_worker';
-    const able = this.#kinds.filter((worker) =>
-      meets(worker, { ...NOTHING, capabilities: required.capabilities }),
-    );
+    const able = withAll(this.#kinds, { ...NOTHING, capabilities: required.capabilities });
     if (able.length === 0) return 'capability';
-    const tagged = able.filter((worker) => meets(worker, { ...required, gpus: null }));
+    const tagged = withAll(able, { ...required, gpus: null });
     if (tagged.length === 0) return 'selector';
-    return tagged.filter((worker) => meets(worker, required));
+    const count = required.gpus?.count ?? 0;
+    return tagged.flatMap(({ worker }) => (suitableGpus(worker, required) >= count ? [worker] : []));
   }
+}
+
+/** @param required tags and capabilities */
+function withAll(kinds: readonly Kind[], required: Requirements): Kind[] {
+  const elements = requirementList(required);
+  return kinds.filter(({ has }) => elements.every((element) => has.has(element)));
 }
 
 function keyOf(worker: PooledWorker): string {

@@ -14,13 +14,13 @@ describe('what needs attention', skipFor(NO_BROWSER), () => {
     service = await startService({ env: { SERVICE_WORKER_TIMEOUT: '3600' } });
     const send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
-    const definition = await send('POST', '/op-definitions', {
+    const definition = await send('POST', '/definitions', {
       body: { id: 'nightly', version: '1', image: 'image' },
     });
     assert.equal(definition.status, 201, definition.text);
     for (let n = 0; n < 3; n += 1) {
       await steps.heartbeat('w');
-      const created = await send('POST', '/op-definitions/nightly/1/runs', { body: {} });
+      const created = await send('POST', '/definitions/nightly/runs', { body: {} });
       assert.equal(created.status, 201, created.text);
       await steps.claimUntil(created.body.id);
       await steps.event(created.body.id, 'FAILED');
@@ -39,7 +39,7 @@ describe('what needs attention', skipFor(NO_BROWSER), () => {
     await page.getByRole('link', { name: '3 runs of nightly failed' }).waitFor();
     await page.getByRole('link', { name: '1 worker does not claim' }).waitFor();
     await page.getByText('no active worker with these capabilities has the tags').waitFor();
-    await page.screenshot({ path: process.env['REASONS_PICTURE'] ?? '/tmp/reasons-overview.png' });
+    if (process.env['REASONS_PICTURE']) await page.screenshot({ path: process.env['REASONS_PICTURE'] });
     await page.getByRole('link', { name: '20 runs cannot start' }).click();
     await page.getByText('waits: selector').first().waitFor();
   });
@@ -59,9 +59,6 @@ describe('what needs attention', skipFor(NO_BROWSER), () => {
     await question.getByRole('button', { name: 'Cancel 20 runs' }).click();
     await page.getByRole('dialog', { name: '20 runs cancelled' }).waitFor();
     const { body } = await steps.send('GET', '/runs?state=CANCELLED&limit=100');
-    assert.deepEqual(
-      [body.data.length, body.data[0].execution_summary.cancel_reason],
-      [20, 'wrong tag'],
-    );
+    assert.deepEqual([body.data.length, body.data[0].execution_summary.cancel_reason], [20, 'wrong tag']);
   });
 });
