@@ -56,6 +56,7 @@ const EXPORTS = [
   QueueReader,
   Lanes,
   RunReader,
+  RunRepository,
   RunsService,
   BulkRunsService,
   RunTimeoutsJob,
@@ -68,7 +69,6 @@ const EXPORTS = [
   controllers: [BulkRunsController, BulkOperationsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
-    RunRepository,
     IdempotencyRepository,
     EventRepository,
     LowWaterMarks,

@@ -18,6 +18,8 @@ export const DEFAULT_RUN_LIMIT = 10;
 export const EARLIEST_CREATED = -62_135_596_800;
 export const LATEST_CREATED = 253_402_300_799;
 
+const RUN_ID = /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+
 const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
 
 /** Runs: all conditions that are given must hold. */
@@ -99,6 +101,11 @@ export class RunFilterDto {
     form: 'the id of an API key (a UUID), or me',
   })
   created_by?: string;
+
+  /** Id of a run: the runs that repeat it. */
+  @IsOptional()
+  @QueryString({ pattern: RUN_ID, form: 'the id of a run' })
+  rerun_of?: string;
 
   /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
   @ApiProperty({ ...UNIX_TIME, required: false })

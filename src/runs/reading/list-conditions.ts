@@ -51,8 +51,18 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
  * ended; those in execution are found by `executions`.
  */
 export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
-  const { definitionId, image, topic, concurrencyKey, cause, workerId, exitCode, namePrefix, createdBy } =
-    filter;
+  const {
+    definitionId,
+    image,
+    topic,
+    concurrencyKey,
+    cause,
+    workerId,
+    exitCode,
+    namePrefix,
+    createdBy,
+    rerunOf,
+  } = filter;
   const fields = {
     definition_id: definitionId,
     image,
@@ -68,6 +78,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   if (topic !== undefined && image !== undefined) {
     conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
   }
+  if (rerunOf !== undefined) conditions.push(`rerun_of = ${bind(rerunOf, 'uuid')}`);
   if (createdBy !== undefined) conditions.push(`created_by = ${bind(createdBy, 'uuid')}`);
   if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
   if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
