@@ -39,6 +39,8 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     op_definition: null,
     op_definition_version: null,
     created_by: null,
+    source: null,
+    rerun_of: null,
     createdAt: '2026-01-02T03:04:05.678Z',
     updatedAt: '2026-01-02T03:04:05.678Z',
     ...change,

@@ -113,6 +113,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         tracestate text,
         created_by uuid,
         created_by_name text,
+        rerun_of uuid,
+        request json,
         inputs json not null,
         outputs_template json not null,
         attributes json,
@@ -183,6 +185,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where concurrency_key is not null;
       create index runs_by_creator on runs (created_by, outcome, created_at desc, id desc)
         where created_by is not null;
+      create index runs_by_rerun on runs (rerun_of, outcome, created_at desc, id desc)
+        where rerun_of is not null;
       create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at desc, id desc)
         where definition_id is not null;
       create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at desc, id desc)

@@ -22,3 +22,8 @@ export class InvalidInputs extends DomainError {
     super('Invalid inputs', { errors: problems });
   }
 }
+
+/** The run cannot be repeated as it is; nothing has changed. */
+export class RunNotRepeatable extends DomainError {
+  readonly kind = 'conflict';
+}

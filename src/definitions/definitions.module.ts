@@ -5,10 +5,12 @@ import { RunsModule } from '../runs/runs.module.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionsController } from './definitions.controller.js';
 import { DefinitionsService } from './definitions.service.js';
+import { RerunsController } from './reruns.controller.js';
+import { RerunsService } from './reruns.service.js';
 
 @Module({
   imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
-  controllers: [DefinitionsController],
-  providers: [DefinitionRepository, DefinitionsService],
+  controllers: [DefinitionsController, RerunsController],
+  providers: [DefinitionRepository, DefinitionsService, RerunsService],
 })
 export class DefinitionsModule {}

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
+import { composeJson, jsonText, lazyObject, stringifyJson } from '@longshore/common/json/json-text';
 import { nearestName } from '@longshore/common/nearest-name';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
@@ -214,7 +214,7 @@ export class DefinitionsService {
 }
 
 /** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
-function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
+export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
   const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
   if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
   const { inputs } = outcome;
@@ -249,6 +249,10 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
     start_at: body.start_at,
     name: body.name,
     definition: { id: definition.id, version: definition.version },
+    copy: {
+      body: lazyObject(stringifyJson(body)),
+      definition_updated_at: definition.updatedAt.toISOString(),
+    },
   };
 }
 

@@ -58,6 +58,7 @@ const EXPORTS = [
   Lanes,
   RunListReader,
   RunReader,
+  RunRepository,
   RunsService,
   BulkRunsService,
   RunTimeoutsJob,
@@ -70,7 +71,6 @@ const EXPORTS = [
   controllers: [BulkRunsController, BulkOperationsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
-    RunRepository,
     IdempotencyRepository,
     EventRepository,
     LowWaterMarks,

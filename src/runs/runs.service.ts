@@ -1,5 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import type { RunRequestCopy } from '../database/entities/run.entity.js';
 import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
@@ -218,6 +220,9 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly name?: string | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
+  readonly rerunOf?: string | undefined;
+  /** Kept for reruns where the run does not tell what was asked for. */
+  readonly copy?: RunRequestCopy | undefined;
 }
 
 /** Who asks for a run, and the trace that it belongs to. */
@@ -249,9 +254,18 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRu
     definitionVersion: definition?.version ?? null,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
+    rerunOf: request.rerunOf ?? null,
+    request: request.copy ?? copyOf(request, bound),
     createdBy: caller?.keyId ?? null,
     createdByName: caller?.name ?? null,
     ...stored,
     ...options,
   };
+}
+
+/** The request, if references to the id of the run were replaced in it: another run has another id. */
+function copyOf(request: RunRequest, bound: RunRequest): RunRequestCopy | null {
+  if (bound === request || stringifyJson(bound) === stringifyJson(request)) return null;
+  const { id: _, rerunOf: _rerun, definition: _definition, copy: _copy, ...body } = request;
+  return { body: lazyObject(stringifyJson(body)) };
 }

@@ -25,6 +25,13 @@ export type ExtraConstraints = Readonly<{
   grown?: Readonly<{ ram_mb: number; failures: number }>;
 }>;
 
+/** The body of the request that created a run. */
+export type RunRequestCopy = Readonly<{
+  body: JsonObject;
+  /** When the version of the definition was stored of which the run was made. */
+  definition_updated_at?: string;
+}>;
+
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
 @Check('runs_attempt_check', 'attempt between 1 and 1000')
@@ -65,6 +72,7 @@ export type ExtraConstraints = Readonly<{
 @Index('runs_by_image', { synchronize: false })
 @Index('runs_by_name', { synchronize: false })
 @Index('runs_by_outcome', { synchronize: false })
+@Index('runs_by_rerun', { synchronize: false })
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
@@ -141,6 +149,10 @@ export class RunEntity {
   @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
   /** Name of that key when it created the run; null exactly without a key. */
   @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
+  /** Id of the run that it repeats, which may have been removed; null: none. */
+  @Column('uuid', { name: 'rerun_of', nullable: true }) rerunOf: string | null;
+  /** What a rerun cannot read from the other columns; null: nothing. Only reruns read it. */
+  @Column('json', { nullable: true }) request: RunRequestCopy | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
   /** Why the current attempt failed; null: it has not, or its worker was lost. */

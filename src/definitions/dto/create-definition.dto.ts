@@ -23,7 +23,7 @@ import type { Argument } from '../templates/template-text.js';
 import { IsArgumentList } from './argument.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
 
-const NAME = {
+export const NAME = {
   min: 1,
   max: 128,
   pattern: /^[A-Za-z0-9][A-Za-z0-9._-]*$/,

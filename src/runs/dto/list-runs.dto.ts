@@ -16,6 +16,8 @@ import { RUN_STATES } from '../machine/run-state.js';
 /** Runs of a page unless asked otherwise. */
 export const DEFAULT_RUN_LIMIT = 10;
 
+const RUN_ID = /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+
 /** Runs: all conditions that are given must hold. */
 @ApiSchema({
   name: 'RunFilter',
@@ -100,6 +102,11 @@ export class RunFilterDto {
     form: 'the id of an API key (a UUID), or me',
   })
   created_by?: string;
+
+  /** Id of a run: the runs that repeat it. */
+  @IsOptional()
+  @QueryString({ pattern: RUN_ID, form: 'the id of a run' })
+  rerun_of?: string;
 
   /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */
   @QueryTime()

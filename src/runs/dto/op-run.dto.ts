@@ -78,6 +78,8 @@ export class CreatedByDto {
   key_name: string;
 }
 
+const RUN_SOURCES = ['rerun'] as const;
+
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto extends ExecutionOptionsDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
@@ -134,6 +136,12 @@ export class OpRunDto extends ExecutionOptionsDto {
   /** API key that created the run; null: the service itself. */
   @ApiProperty({ type: CreatedByDto, nullable: true })
   created_by: CreatedByDto | null;
+  /** What made the run beside its caller; null: a request of its own. */
+  @ApiProperty({ enum: RUN_SOURCES, nullable: true })
+  source: (typeof RUN_SOURCES)[number] | null;
+  /** Id of the run that it repeats, which may have been removed; null: none. */
+  @ApiProperty({ type: 'string', format: 'uuid', nullable: true })
+  rerun_of: string | null;
   /** Trace that the run belongs to (W3C Trace Context); absent when it has none. */
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -172,6 +180,8 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
     created_by: toCreatedByDto(run),
+    source: run.rerunOf === null ? null : 'rerun',
+    rerun_of: run.rerunOf,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),

@@ -17,7 +17,7 @@ import {
   type EndedAttempt,
   type FoundRun,
   type Run,
-  type RunRecord,
+  type CreatedRun,
   type TimelineEntry,
 } from '../machine/run.js';
 import { isClaimable, timerOf } from '../machine/timers.js';
@@ -51,7 +51,7 @@ export interface GroupStart {
 export interface Changes {
   readonly now: Date;
   /** In the order of the commands. */
-  readonly created: readonly RunRecord[];
+  readonly created: readonly CreatedRun[];
   readonly decided: readonly Change[];
   /** Runs whose rows are updated, as they are before and after the group. */
   readonly before: ReadonlyMap<string, FoundRun>;
@@ -89,7 +89,7 @@ export function decideGroup(
   { keys, found, operations, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
-  const created: RunRecord[] = [];
+  const created: CreatedRun[] = [];
   const decided: Change[] = [];
   const before = new Map(found.map((run) => [run.id, run]));
   const after = new Map<string, Run>();

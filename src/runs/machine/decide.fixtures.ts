@@ -59,6 +59,8 @@ export const NEW_RUN: NewRun = {
   tracestate: null,
   createdBy: null,
   createdByName: null,
+  rerunOf: null,
+  request: null,
 };
 
 const { outputs: _, ...created } = createRun(NEW_RUN, T0);

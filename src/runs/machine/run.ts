@@ -63,7 +63,9 @@ export const CHANGING_FIELDS = [
 
 export type ChangingField = (typeof CHANGING_FIELDS)[number];
 
-export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'outcome' | 'endedWorker' | 'size' | 'cause'>> & {
+export type RunRecord = Readonly<
+  Omit<RunEntity, 'state' | 'outcome' | 'endedWorker' | 'size' | 'cause' | 'request'>
+> & {
   readonly state: RunState;
   readonly cause: FailureCause | null;
 };
@@ -150,10 +152,14 @@ export const NO_OPTIONS = {
 export type NewRun = Omit<
   RunRecord,
   keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number] | 'notBefore'
->;
+> &
+  Pick<RunEntity, 'request'>;
+
+/** A run that is to be inserted. */
+export type CreatedRun = RunRecord & Pick<RunEntity, 'request'>;
 
 /** The run as it is created. @param now the database's time */
-export function createRun(fresh: NewRun, now: Date): RunRecord {
+export function createRun(fresh: NewRun, now: Date): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };

@@ -62,6 +62,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
     name,
     namePrefix,
     createdBy,
+    rerunOf,
   } = filter;
   const fields = {
     definition_id: definitionId,
@@ -78,6 +79,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   if (topic !== undefined && image !== undefined) {
     conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
   }
+  if (rerunOf !== undefined) conditions.push(`rerun_of = ${bind(rerunOf, 'uuid')}`);
   if (createdBy !== undefined) conditions.push(`created_by = ${bind(createdBy, 'uuid')}`);
   if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
   if (name !== undefined) conditions.push(`name collate "C" = ${bind(name, 'text')}`);

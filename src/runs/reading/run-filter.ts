@@ -32,6 +32,8 @@ export interface RunFilter {
   readonly workerId?: string | undefined;
   /** Id of the API key that created it (`Caller.keyId`). */
   readonly createdBy?: string | undefined;
+  /** Id of the run that it repeats. */
+  readonly rerunOf?: string | undefined;
   readonly created: TimeRange;
   /** Only runs that have ended pass; absent: no condition. */
   readonly ended?: TimeRange | undefined;
@@ -80,6 +82,7 @@ export function readFilter(query: RunFilterDto, caller: Pick<Caller, 'keyId'>): 
     ],
     workerId: query.worker_id,
     createdBy: query.created_by === 'me' ? caller.keyId : query.created_by,
+    rerunOf: query.rerun_of,
     created: readRange(query, 'created'),
     ended: Object.keys(ended).length === 0 ? undefined : ended,
   };

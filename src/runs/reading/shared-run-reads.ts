@@ -38,7 +38,7 @@ export interface SharedTimeline {
 const IS_LIGHT = `${RUN_BYTES} <= ${SHARED_BYTES}`;
 
 const RUN_COLUMNS = [
-  RUNS.select('r', RUNS.except('size', ...JSON_FIELDS)),
+  RUNS.select('r', RUNS.except('size', 'request', ...JSON_FIELDS)),
   ...JSON_FIELDS.map((field) => `case when ${IS_LIGHT} then r."${RUNS.column(field)}" end as "${field}"`),
   `${IS_LIGHT} as "isLight"`,
   WRITTEN_BY,

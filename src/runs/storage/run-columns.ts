@@ -35,7 +35,7 @@ export const FOUND_COLUMNS = `${MACHINE_COLUMNS}, ${WRITTEN_BY}, r.attributes is
                 then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
               end as attributes`;
 
-export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker'));
+export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker', 'request'));
 
 /** Thousandths of a core that a row of `runs` asks for. */
 export function cpuMillisColumn(alias: string): string {

@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { RunEntity } from '../../database/entities/run.entity.js';
+import type { RunEntity, RunRequestCopy } from '../../database/entities/run.entity.js';
 import type { Field } from '../../database/sql/entity-table.js';
 import { execute, rows, plainArray } from '../../database/sql/sql.js';
 import {
   INITIAL_VALUES,
   NO_OPTIONS,
   type ChangingField,
+  type CreatedRun,
   type FoundRun,
   type Run,
   type RunRecord,
@@ -170,6 +171,18 @@ export class RunRepository {
     return run;
   }
 
+  /** What {@link get} leaves out, of the run. */
+  async findRequest(manager: EntityManager, id: string): Promise<RunRequestCopy | null> {
+    const [row] = await rows<{ readonly request: RunRequestCopy | null }>(
+      manager,
+      `select request
+         from ${RUNS.name}
+        where id = $1::uuid`,
+      [id],
+    );
+    return row?.request ?? null;
+  }
+
   /**
    * The first of the runs with these ids, as many as come to `maxBytes`; one is read whatever its size. Unknown ids are
    * left out.
@@ -258,7 +271,7 @@ export class RunRepository {
   }
 
   /** Inserts new runs, and puts them into the queue if {@link isPutIntoQueue}. */
-  async insert(manager: EntityManager, created: readonly RunRecord[]): Promise<void> {
+  async insert(manager: EntityManager, created: readonly CreatedRun[]): Promise<void> {
     if (isPutIntoQueue(created)) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
     else await execute(manager, ALL_RUNS.sql, ALL_RUNS.source.params(created));
   }

@@ -14,7 +14,9 @@ const SETTLED = [
   'labels',
   'name',
   'op_definition_version',
+  'rerun_of',
   'selector',
+  'source',
   'start_at',
 ];
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

@@ -40,6 +40,8 @@ const DEFAULTS = {
   start_at: null,
   op_definition: null,
   op_definition_version: null,
+  source: null,
+  rerun_of: null,
   created_by: { key_id: uuidOf(hashApiKey(KEYS.admin)), key_name: settingsName('admin', KEYS.admin) },
 };
 

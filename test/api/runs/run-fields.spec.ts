@@ -77,6 +77,8 @@ const NOT_REQUESTED = [
   'endedWorker',
   'createdBy',
   'createdByName',
+  'rerunOf',
+  'request',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),
 ];

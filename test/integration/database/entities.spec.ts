@@ -26,6 +26,7 @@ const NAMED_ONLY = [
   'runs_by_image',
   'runs_by_name',
   'runs_by_outcome',
+  'runs_by_rerun',
   'runs_by_topic',
   'runs_by_topic_and_definition',
   'runs_by_topic_and_image_hash',

@@ -33,6 +33,7 @@ const FRESH = freshRun({
   tracestate: 'state',
   createdBy: uuidv7(),
   createdByName: 'key',
+  rerunOf: uuidv7(),
 });
 const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 

@@ -23,6 +23,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /runs/{id}': ['client', 'worker'],
   'PATCH /runs/{id}': [],
   'PATCH /runs/{id}/labels': ['client'],
+  'POST /runs/{id}/rerun': ['client'],
   'POST /runs/{id}/retry': ['client'],
   'POST /runs/{id}/cancel': ['client'],
   'GET /runs/{id}/events': ['client', 'worker'],

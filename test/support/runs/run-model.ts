@@ -128,6 +128,8 @@ export class ModelRun {
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
       op_definition: null,
       op_definition_version: null,
+      source: null,
+      rerun_of: null,
       created_by: carried.createdBy,
       createdAt: run.createdAt.toISOString(),
       updatedAt: run.updatedAt.toISOString(),

@@ -65,6 +65,8 @@ const RUN: Schemas['OpRun'] = {
   op_definition: 'train',
   op_definition_version: '1',
   created_by: null,
+  source: null,
+  rerun_of: null,
   ...OPTIONS,
   selector: ['gpu'],
   concurrency: { key: 'disk', limit: 2 },

@@ -1,0 +1,47 @@
+import { Controller, Param, Post, Res } from '@nestjs/common';
+import { ApiBody, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
+import { RUN_ID_PARAM } from '../common/http/api-examples.js';
+import { ApiResource } from '../common/http/errors/error.dto.js';
+import { createOptionalBodyDecorator } from '../common/http/request/handler-inputs.js';
+import { readItem } from '../common/http/validation/bulk-items.js';
+import { OpRunDto } from '../runs/dto/op-run.dto.js';
+import { ApiIdempotentCreation, IdempotencyOf, sendRun } from '../runs/http/idempotency.js';
+import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
+import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
+import { RerunDto } from './dto/rerun.dto.js';
+import { RerunsService } from './reruns.service.js';
+
+/** Parameter: how a run is repeated. */
+const RerunRequest = createOptionalBodyDecorator((body) => readItem(RerunDto, body));
+
+@ApiTags('runs')
+@Controller('runs')
+export class RerunsController {
+  constructor(private readonly reruns: RerunsService) {}
+
+  /**
+   * Create a run like one that has ended
+   * @remarks From what was asked for then, with changes: inputs of a run of a definition are filled in anew. Start, name and state
+   * are not taken over. A body is not needed.
+   */
+  @Post(':id/rerun')
+  @AllowScopes('client')
+  @ApiResource(RUN_ID_PARAM)
+  @ApiBody({ type: RerunDto, required: false })
+  @ApiIdempotentCreation(OpRunDto)
+  @ApiTraceparent()
+  async rerunRun(
+    @Param('id') id: string,
+    @RerunRequest() body: RerunDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @TraceOf() trace: TraceContext | null,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto> {
+    return sendRun(response, await this.reruns.rerun(id, body, { trace, idempotency, caller }));
+  }
+}
