@@ -268,11 +268,6 @@ describe('the command line', () => {
       ],
       [
         2,
-        /^longshore: unknown command 'rum': the commands are serve, worker, [a-z, ]+\n$/,
-        ['rum', '--help'],
-      ],
-      [
-        2,
         /^longshore: option '-p, --priority <n>' argument '1\.5' is invalid/,
         ['run', 'create', 'x', '-p', '1.5'],
       ],
