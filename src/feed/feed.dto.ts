@@ -61,6 +61,14 @@ export class FeedEventDto {
   state: string;
   @ApiProperty({ type: 'object', additionalProperties: true })
   payload: JsonObject;
+  /** True of the event that ended the run; absent of others. A forced retry starts the run again. */
+  @ApiProperty({ type: 'boolean', example: true })
+  ended?: true;
+  /** Name of the run; absent if it has none. */
+  name?: string;
+  /** Labels of the run; absent if it has none. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  labels?: Record<string, string>;
   /** Attributes of the run's event_delivery; absent if it has none. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   attributes?: Record<string, string>;

@@ -78,6 +78,8 @@ function row(position: number): FeedEventRow {
     state: 'RUNNING',
     payload: '{}',
     attributes: null,
+    name: null,
+    labels: null,
   };
 }
 

@@ -15,7 +15,7 @@ export interface FeedAppend {
   readonly recordedAt: Date;
 }
 
-/** An entry of a feed with the event that it references, and the attributes of its run. */
+/** An entry of a feed with the event that it references, and attributes, name and labels of its run. */
 export interface FeedEventRow extends FeedEvent {
   readonly position: number;
 }
@@ -43,7 +43,7 @@ export interface FeedRange {
   /** Token of the epoch in which `after` is a position. */
   readonly epoch: string | null;
   readonly limit: number;
-  /** Bytes of messages, payloads and attributes at which to stop; the first entry is read whatever its size. */
+  /** Bytes of messages, payloads, attributes, names and labels at which to stop; the first entry is read whatever its size. */
   readonly maxBytes: number;
 }
 
@@ -147,14 +147,14 @@ export class FeedRepository {
     const found = await rows<JoinedRow>(
       executor,
       `select t.first_position as first, t.last_position as last,
-              p.position as "entryPosition", p.found, p.msg, p.payload, p.attributes,
+              p.position as "entryPosition", p.found, p.msg, p.payload, p.attributes, p.name, p.labels,
               ${EVENTS.select('p', CONTENT)}
          from ${TOPICS.name} t
          left join lateral (
-           select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes,
+           select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes, r.name, r.labels,
                   e.msg::text as msg, e.payload::text as payload,
                   count(*) over () as found,
-                  sum(coalesce(e.size, 0) + coalesce(octet_length(r.attributes), 0)) over (
+                  sum(coalesce(e.size, 0) + coalesce(octet_length(concat(r.attributes, r.name, r.labels)), 0)) over (
                     order by f.position
                      rows between unbounded preceding and 1 preceding
                   ) as bytes_before
@@ -169,7 +169,7 @@ export class FeedRepository {
              left join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
              left join lateral (
                -- The limit makes it one lookup by id for each entry, however many runs there are.
-               select attributes::text as attributes
+               select attributes::text as attributes, name, labels::text as labels
                  from ${RUNS.name}
                 where id = f.run_id
                 limit 1

@@ -12,9 +12,21 @@ export interface FeedEvent {
   readonly payload: string;
   /** JSON text of the attributes of the run's event_delivery; null if it has none. */
   readonly attributes: string | null;
+  /** Of the run; null: it has none. */
+  readonly name: string | null;
+  /** JSON text of the run's labels; null: it has none. */
+  readonly labels: string | null;
 }
 
-/** Estimated bytes of an entry's objects and of its JSON, besides message, payload and attributes. */
+/** By the type of an event that may end a run, the state in which it has ended it. */
+const ENDS: ReadonlyMap<string, string> = new Map([
+  ['COMPLETED', 'COMPLETED'],
+  ['FAILED', 'FAILED'],
+  ['CANCELLED', 'CANCELLED'],
+  ['RECLAIMED', 'FAILED'],
+]);
+
+/** Estimated bytes of an entry's objects and of its JSON, besides its texts of any length. */
 const FIXED_BYTES = 500;
 
 interface EntryText {
@@ -25,7 +37,7 @@ interface EntryText {
 /** An event at its position in a feed. All readers of a process share its JSON, which is built once. */
 export class FeedEntry {
   readonly t: Date;
-  /** Bytes of message, payload and attributes. */
+  /** Bytes of message, payload, attributes, name and labels. */
   readonly bytes: number;
   #content: FeedEvent | EntryText;
 
@@ -34,9 +46,12 @@ export class FeedEntry {
     event: FeedEvent,
     private readonly toCursor: (position: number) => string,
   ) {
-    const { msg, payload, attributes, t } = event;
+    const { msg, payload, attributes, name, labels, t } = event;
     this.t = t;
-    this.bytes = Buffer.byteLength(msg) + Buffer.byteLength(payload) + Buffer.byteLength(attributes ?? '');
+    this.bytes = [msg, payload, attributes, name, labels].reduce(
+      (sum, text) => sum + Buffer.byteLength(text ?? ''),
+      0,
+    );
     this.#content = event;
   }
 
@@ -63,10 +78,14 @@ export class FeedEntry {
 }
 
 function textOf(event: FeedEvent, cursor: string): EntryText {
-  const { runId, attempt, type, msg, t, state, payload, attributes } = event;
+  const { runId, attempt, type, msg, t, state, payload, attributes, name, labels } = event;
+  const ended = ENDS.get(type) === state;
   const json =
     `{"cursor":"${cursor}","run_id":"${runId}","attempt":${attempt},"type":${JSON.stringify(type)},` +
     `"msg":${msg},"t":"${t.toISOString()}","state":"${state}","payload":${payload}` +
+    (ended ? ',"ended":true' : '') +
+    (name === null ? '' : `,"name":${JSON.stringify(name)}`) +
+    (labels === null ? '' : `,"labels":${labels}`) +
     (attributes === null ? '}' : `,"attributes":${attributes}}`);
   return { cursor, json };
 }

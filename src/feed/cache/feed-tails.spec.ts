@@ -25,6 +25,8 @@ function eventOf(epoch: string, position: number, size: number): FeedEvent {
     state: 'RUNNING',
     payload,
     attributes: null,
+    name: null,
+    labels: null,
   };
 }
 

@@ -201,8 +201,14 @@ export class FeedTails {
   }
 }
 
-/** Payload and attributes may be parts of the body of a request. */
+/** Payload, attributes and what describes the run may be parts of the body of a request. */
 function withOwnTexts(event: FeedEvent): FeedEvent {
-  const { payload, attributes } = event;
-  return { ...event, payload: ownText(payload), attributes: attributes && ownText(attributes) };
+  const { payload, attributes, name, labels } = event;
+  return {
+    ...event,
+    payload: ownText(payload),
+    attributes: attributes && ownText(attributes),
+    name: name && ownText(name),
+    labels: labels && ownText(labels),
+  };
 }

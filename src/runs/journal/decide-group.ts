@@ -298,7 +298,7 @@ function timersOf(
   return [...ofCreated, ...ofChanged];
 }
 
-/** By topic, what its feed shows of the feed entries; without topics of runs whose attributes were not read. */
+/** By topic, what its feed shows of the feed entries; without topics of runs whose attributes or labels were not read. */
 export function feedEventsOf(
   { entries, before }: Pick<Changes, 'entries' | 'before'>,
   topics: ReadonlySet<string>,
@@ -308,13 +308,16 @@ export function feedEventsOf(
   for (const entry of entries) {
     const run = before.get(entry.runId);
     if (!run || run.topic === null || !topics.has(run.topic)) continue;
-    if (run.hasAttributes && run.attributes === null) unread.add(run.topic);
+    const { hasAttributes, hasFeedLabels, feedName: name, feedLabels } = run;
+    if ((hasAttributes && run.attributes === null) || (hasFeedLabels && feedLabels === null))
+      unread.add(run.topic);
     const { runId, attempt, type, t, state } = entry;
     const [msg, payload] = [JSON.stringify(entry.msg), jsonText(entry.payload)];
     const attributes = run.attributes && jsonText(run.attributes);
+    const labels = feedLabels && JSON.stringify(feedLabels);
     const events = shown.get(run.topic) ?? [];
     shown.set(run.topic, events);
-    events.push({ runId, attempt, type, msg, t, state, payload, attributes });
+    events.push({ runId, attempt, type, msg, t, state, payload, attributes, name, labels });
   }
   for (const topic of unread) shown.delete(topic);
   return shown;

@@ -86,6 +86,11 @@ export type FoundRun = Run & {
   /** What feeds show with its events; null: it has none, or they are too large to be read for every command. */
   readonly attributes: JsonObject | null;
   readonly hasAttributes: boolean;
+  /** What feeds show with its events of a run with a topic; null: it has none. */
+  readonly feedName: string | null;
+  /** As `attributes`. */
+  readonly feedLabels: Labels | null;
+  readonly hasFeedLabels: boolean;
 };
 
 /** What is said of the end of an attempt, while it has none. */

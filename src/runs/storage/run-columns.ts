@@ -23,7 +23,7 @@ export const QUEUE = new EntityTable(QueueEntryEntity);
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
-/** Bytes of attributes that are read with every change of their run, at most. */
+/** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
 const FOUND_ATTRIBUTES = 1024;
 
 /** Id of the transaction that wrote the row last. */
@@ -33,7 +33,10 @@ export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 export const FOUND_COLUMNS = `${MACHINE_COLUMNS}, ${WRITTEN_BY}, r.attributes is not null as "hasAttributes",
               case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
                 then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
-              end as attributes`;
+              end as attributes,
+              case when r.topic is not null then r.name end as "feedName",
+              r.topic is not null and r.labels is not null as "hasFeedLabels",
+              case when r.topic is not null and pg_column_size(r.labels) <= ${FOUND_ATTRIBUTES} then r.labels end as "feedLabels"`;
 
 export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker', 'request'));
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { createRun, note } from '../../support/app/feed-app.js';
@@ -83,6 +84,49 @@ describe('GET /feed', () => {
     assert.ok(page.text.length < 6_000_000, `${page.text.length} bytes`);
     assert.equal(page.body.has_more, true);
     assert.deepEqual(page.body.events[0].attributes, attributes);
+  });
+
+  test('says which event has ended the run, and the name and labels of the run with each', async () => {
+    const named = { image: 'i', name: 'nightly "a"', labels: { team: 'a', large: 'x'.repeat(60) } };
+    const create = async (given: object): Promise<string> => {
+      const body = { ...named, event_delivery: { topic: 'ended' }, ...given };
+      return (await service.send('POST', '/runs', { body })).body.id;
+    };
+    // The first page puts the topic into the cache, which commits then continue.
+    await get('topic=ended');
+    const completed = await create({});
+    const retried = await create({ name: null, labels: null, retry_policy: { max_attempts: 2 } });
+    const asWorker = (path: string, body?: object) =>
+      service.send('POST', path, { key: KEYS.worker, ...(body && { body }) });
+    const resources = { cpu_cores: 8, ram_mb: 8000, gpus: [] };
+    await asWorker('/workers/heartbeat', { worker_id: 'w', resources, tags: [], running_ops: [] });
+    for (const [id, type] of [
+      [completed, 'COMPLETED'],
+      [retried, 'FAILED'],
+    ]) {
+      await asWorker('/workers/w/claim');
+      for (const each of ['STARTED', type])
+        await asWorker(`/runs/${id}/events`, { type: each, msg: '', payload: { worker_id: 'w' } });
+    }
+    await note(service.send, retried, 'waits');
+    await service.send('POST', `/runs/${retried}/cancel`);
+    const shown = async (): Promise<unknown[]> =>
+      (await get('topic=ended')).body.events.map(({ type, ended, name, labels }: Record<string, unknown>) => {
+        return [type, ended, name, labels];
+      });
+    const described = [named.name, named.labels];
+    const expected = [
+      ['STARTED', undefined, ...described],
+      ['COMPLETED', true, ...described],
+      ['STARTED', undefined, undefined, undefined],
+      ['FAILED', undefined, undefined, undefined],
+      ['RETRIED', undefined, undefined, undefined],
+      ['NOTE', undefined, undefined, undefined],
+      ['CANCELLED', true, undefined, undefined],
+    ];
+    assert.deepEqual(await shown(), expected);
+    service.app.get(FeedTails).forget('ended');
+    assert.deepEqual(await shown(), expected);
   });
 
   test('/cursor returns a cursor for the newest or for future events', async () => {

@@ -127,7 +127,15 @@ describe('a stored run', () => {
     assert.equal(expected.length, fields.length);
     assert.deepEqual(
       JSON.parse(stringifyJson(stored)),
-      JSON.parse(stringifyJson({ ...Object.fromEntries(expected), hasAttributes: true })),
+      JSON.parse(
+        stringifyJson({
+          ...Object.fromEntries(expected),
+          hasAttributes: true,
+          feedName: CHANGED.name,
+          feedLabels: CHANGED.labels,
+          hasFeedLabels: CHANGED.labels !== null,
+        }),
+      ),
     );
   });
 
