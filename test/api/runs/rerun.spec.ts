@@ -26,6 +26,14 @@ const PLAIN = {
   labels: { team: 'a', draft: '1' },
 };
 
+/** What does not depend on which run it is. */
+const asked = ({ id, createdAt: _c, updatedAt: _u, source: _s, rerun_of: _r, ...run }: Json): unknown =>
+  JSON.parse(JSON.stringify(run).replaceAll(id, 'RUN'));
+
+/** Why a run of this version is not repeated. */
+const detail = (what: string): string =>
+  `OpDefinition 'made' version 'old' was ${what} after the run was created: name a definition_version, or latest`;
+
 describe('POST /runs/{id}/rerun', () => {
   const service = useTestApp();
   const steps = new RunSteps(service.send);
@@ -47,9 +55,6 @@ describe('POST /runs/{id}/rerun', () => {
   };
   const rerun = async (id: string, body?: object, headers = {}): Promise<Json> =>
     bodyOf(await service.send('POST', `/runs/${id}/rerun`, { body, headers }), 'OpRun', 201);
-  /** What does not depend on which run it is. */
-  const asked = ({ id, createdAt: _c, updatedAt: _u, source: _s, rerun_of: _r, ...run }: Json): unknown =>
-    JSON.parse(JSON.stringify(run).replaceAll(id, 'RUN'));
 
   test('creates a run with everything that the first one was asked for, by its own caller', async () => {
     const first = await ended('/runs', PLAIN);
@@ -110,8 +115,6 @@ describe('POST /runs/{id}/rerun', () => {
     const first = await ended('/definitions/made/runs?version=old', { inputs: { a: '1' } });
     await define('old', ['new', '${inputs.a}']);
     const refused = await service.send('POST', `/runs/${first.id}/rerun`);
-    const detail = (what: string): string =>
-      `OpDefinition 'made' version 'old' was ${what} after the run was created: name a definition_version, or latest`;
     assertError(refused, 409, detail('replaced'));
     assert.deepEqual((await rerun(first.id, { definition_version: 'old' })).args, ['new', '1']);
     await service.send('DELETE', '/definitions/made?version=old');

@@ -39,9 +39,9 @@ const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 
 const NO_EXECUTIONS = { ended: new Map<string, string>(), begun: [] };
 
-/** The values of a run, times as text, without the transaction that wrote it. */
+/** The values of a run, times as text, without the transaction that wrote it and the request, which only reruns read. */
 function valuesOf(run: object): unknown {
-  return JSON.parse(stringifyJson({ ...run, writtenBy: undefined }));
+  return JSON.parse(stringifyJson({ ...run, writtenBy: undefined, request: undefined }));
 }
 
 const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, second));
