@@ -48,6 +48,7 @@ const explained = {
   counts: null,
   requirements: null,
   concurrency: null,
+  missing_secrets: new Array<string>(),
   workers: [],
 } as const;
 

@@ -143,6 +143,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
     },
   },
   cancelRun: { 'with a reason': { reason: 'The input was wrong.' } },
+  rerunRun: { 'with more memory': { changes: { constraints: { ram_mb: 2048 } } } },
   cancelRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   retryRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   createBulkOperation: {
