@@ -56,6 +56,10 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   patchRun: { 400: invalid('priority must be an integer from -2147483648 to 2147483647') },
   labelRun: { 400: invalid('name must be a string without control characters of 1 to 200 characters') },
   cancelRun: { 400: { detail: 'Run is already in terminal state COMPLETED' } },
+  rerunRun: {
+    400: invalid('unknown is not a known field'),
+    409: { detail: 'Run is RUNNING: only a run that has ended is repeated' },
+  },
   addEvent: { 400: invalid('msg must be an integer from 0 to 100'), 409: NOT_ASSIGNED },
   upsertDefinition: { 400: invalid('id is required', 'version is required', 'image is required') },
   deleteDefinition: { 400: { detail: 'version is required, or all=true for all versions' } },
@@ -71,7 +75,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   retryRuns: { 400: invalid('ids is required') },
   createBulkOperation: { 400: invalid('action is required', 'filter is required') },
   reportEvents: { 400: invalid('events is required') },
-  putSecret: { 400: invalid('kind is required', 'value is required') },
+  putSecret: { 400: invalid('kind is required') },
   createApiKey: { 400: invalid('name is required', 'scopes is required') },
   getMetrics: {
     403: { detail: 'API key is bound to workers and cannot use this route' },

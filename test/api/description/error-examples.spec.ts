@@ -19,6 +19,7 @@ const WRONG_BODIES: Readonly<Record<string, object>> = {
   patchRun: { priority: 'high' },
   labelRun: { name: '' },
   createDefinitionRun: { inputs: {} },
+  rerunRun: { unknown: 1 },
   addEvent: { type: 'PROGRESS', msg: 101 },
 };
 
@@ -171,9 +172,7 @@ describe('the example of an error response is what the service answers', () => {
 
   test('503', async () => {
     const off = await startTestApp({
-      env: {
-        SERVICE_FEED_ENABLED: 'false',
-      },
+      env: { SERVICE_FEED_ENABLED: 'false', SERVICE_SECRETS_KEY: '' },
     });
     try {
       await Promise.all([off.dataSource.destroy(), off.app.get(JournalDataSource).dataSource.destroy()]);
