@@ -30,6 +30,26 @@ for (const scheduler of ['direct', 'fit']) {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
     }
 
+    test('names the secrets that do not exist, before a worker gets it', async () => {
+      const put = (name: string): Promise<unknown> =>
+        service.send('PUT', `/secrets/${name}`, { body: { kind: 'opaque', value: 'v' } });
+      await put('there');
+      const { id } = await steps.create({
+        secrets: { A: 'there', B: 'nope' },
+        files: { '/a': { secret: 'no-file' }, '/b': { content: '' } },
+      });
+      const { missing_secrets: missing, summary } = await explain(id);
+      assert.deepEqual(missing, ['nope', 'no-file']);
+      assert.match(
+        summary,
+        / The secret 'nope' and 1 more that it uses do not exist: an attempt would fail\.$/,
+      );
+      for (const name of missing) await put(name);
+      const after = await explain(id);
+      assert.deepEqual(after.missing_secrets, []);
+      assert.doesNotMatch(after.summary, /secret '/);
+    });
+
     test('counts no worker as able that says why it does not claim, and passes its reason on', async () => {
       const { id } = await steps.create();
       const reason = { reason: 'disk_full', message: "the engine's disk is full" };

@@ -317,27 +317,6 @@ describe('an explanation of workers', () => {
     for (const run of [id, small.id]) await service.send('POST', `/runs/${run}/cancel`);
   });
 
-  test('of a pending run names the secrets that do not exist, before a worker gets it', async () => {
-    const put = (name: string): Promise<unknown> =>
-      service.send('PUT', `/secrets/${name}`, { body: { kind: 'opaque', value: 'v' } });
-    await put('there');
-    const { id } = await steps.create({
-      secrets: { A: 'there', B: 'nope' },
-      files: { '/a': { secret: 'no-file' }, '/b': { content: '' } },
-    });
-    const { missing_secrets: missing, summary } = await explain(id);
-    assert.deepEqual(missing, ['nope', 'no-file']);
-    assert.match(
-      summary,
-      / The secret 'nope' and 1 more that it uses do not exist: an attempt would fail\.$/,
-    );
-    for (const name of missing) await put(name);
-    const after = await explain(id);
-    assert.deepEqual(after.missing_secrets, []);
-    assert.doesNotMatch(after.summary, /secret '/);
-    await service.send('POST', `/runs/${id}/cancel`);
-  });
-
   test('counts those that are stale, and shows 100 at most', async () => {
     const { id } = await steps.create({ constraints: { cpu: 3 } });
     for (let i = 0; i < 105; i += 1) await steps.heartbeat(`many-${i}`, has(i < 3 ? 3 : 1, 1));
