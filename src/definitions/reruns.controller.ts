@@ -5,6 +5,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { RUN_ID_PARAM } from '../common/http/api-examples.js';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { ApiResource } from '../common/http/errors/error.dto.js';
 import { createOptionalBodyDecorator } from '../common/http/request/handler-inputs.js';
 import { readItem } from '../common/http/validation/bulk-items.js';
@@ -29,6 +30,7 @@ export class RerunsController {
    * are not taken over. A body is not needed.
    */
   @Post(':id/rerun')
+  @TakesDatabaseTurn()
   @AllowScopes('client')
   @ApiResource(RUN_ID_PARAM)
   @ApiBody({ type: RerunDto, required: false })

@@ -5,9 +5,9 @@ import { ClaimQuota } from '../../../src/claims/claims.controller.js';
 import { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
-import { fence, newSecretsKey } from '../../support/app/secrets.js';
+import { fence } from '../../support/app/secrets.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
+import { KEYS, newSecretsKey, senderTo, type Send } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const CAPABLE = ['env', 'secrets'];

@@ -181,7 +181,7 @@ describe('POST /definitions/{name}/runs?dry_run=true', () => {
     assert.equal(await count(), 0);
     assert.equal((await service.send('GET', `/runs/${shown.id}`)).status, 404);
     const run = bodyOf(await runOf(definition, body), 'OpRun', 201);
-    const { id, args, createdAt: _, updatedAt: __, ...others } = run;
+    const { id, args, createdAt: _, updatedAt: __, created_by: ___, ...others } = run;
     assert.deepEqual([args, { ...shown, ...others }], [['x y', id], shown]);
     assert.equal(await count(), 1);
   });

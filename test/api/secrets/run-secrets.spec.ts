@@ -4,8 +4,14 @@ import { execute } from '../../../src/database/sql/sql.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/app/secrets.js';
-import { KEYS, settingsName, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { CAPABLE, fence, heldRun, type UsedSecrets } from '../../support/app/secrets.js';
+import {
+  KEYS,
+  newSecretsKey,
+  settingsName,
+  startTestApp,
+  type TestAnswer,
+} from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KEY = newSecretsKey();

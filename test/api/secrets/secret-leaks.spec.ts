@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { inspect } from 'node:util';
 import { rows } from '../../../src/database/sql/sql.js';
-import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
-import { KEYS, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { fence, heldRun } from '../../support/app/secrets.js';
+import { KEYS, newSecretsKey, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 import { startTracedApp, type TracedApp } from '../../support/app/traced-app.js';
 
 const KEY = newSecretsKey();

@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
-import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { fence, heldRun } from '../../support/app/secrets.js';
+import {
+  KEYS,
+  newSecretsKey,
+  startTestApp,
+  type TestAnswer,
+  type TestApp,
+} from '../../support/app/test-app.js';
 
 const OLD = newSecretsKey();
 const NEW = newSecretsKey();

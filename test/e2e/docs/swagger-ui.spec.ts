@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Locator, Page, Response } from 'playwright-core';
 import { describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
-import { newSecretsKey } from '../../support/app/secrets.js';
+import { newSecretsKey } from '../../support/app/test-app.js';
 import { ApiDescription, readApiDocument, type Operation } from '../../support/fuzz/api-document.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';

@@ -1,11 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { RunSteps } from '../runs/run-steps.js';
 import type { Send } from './test-app.js';
-
-/** A new key for SERVICE_SECRETS_KEY. */
-export function newSecretsKey(): string {
-  return randomBytes(32).toString('base64');
-}
 
 /** What the heartbeat of a worker says that may get a run with secrets. */
 export const CAPABLE = { capabilities: ['secrets', 'secrets_from', 'files', 'registry'] } as const;

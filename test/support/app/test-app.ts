@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
@@ -8,7 +8,6 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { createLog, type LogTarget } from '../../../src/common/logging/logger.js';
 import { SettingsModule } from '../../../src/config/settings.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
-import { newSecretsKey } from './secrets.js';
 import { openTestDatabase, type TestDatabase } from '../test-database.js';
 
 /** Keys that every test application knows, one per scope. */
@@ -22,6 +21,11 @@ export const KEYS = {
 /** The name of a key of the settings that has none of its own. */
 export function settingsName(scopes: string, key: string): string {
   return `settings:${scopes}:${hash('sha256', key).slice(0, 8)}`;
+}
+
+/** A new key for SERVICE_SECRETS_KEY. */
+export function newSecretsKey(): string {
+  return randomBytes(32).toString('base64');
 }
 
 /** One request to the application. */
