@@ -87,7 +87,12 @@ describe('GET /feed', () => {
   });
 
   test('says which event has ended the run, and the name and labels of the run with each', async () => {
-    const named = { image: 'i', name: 'nightly "a"', labels: { team: 'a', large: 'x'.repeat(60) } };
+    const named = {
+      image: 'i',
+      priority: 1_000,
+      name: 'nightly "a"',
+      labels: { team: 'a', large: 'x'.repeat(60) },
+    };
     const create = async (given: object): Promise<string> => {
       const body = { ...named, event_delivery: { topic: 'ended' }, ...given };
       return (await service.send('POST', '/runs', { body })).body.id;

@@ -87,8 +87,8 @@ export function QueryTime(): PropertyDecorator {
       required: false,
       oneOf: [
         { type: 'integer', ...UNIX_SECONDS },
-        { type: 'string', format: 'date-time' },
-        { type: 'string', format: 'date' },
+        { type: 'string', format: 'date-time', minLength: 1 },
+        { type: 'string', format: 'date', minLength: 1 },
       ],
     }),
   );
