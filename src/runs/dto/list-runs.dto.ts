@@ -95,7 +95,7 @@ export class RunFilterDto {
   @QueryString()
   worker_id?: string;
 
-  /** Id of the API key that created the run, as `created_by.key_id` shows it; `me`: the key of this request. */
+  /** Id of the API key that created the run, as `created_by.key_id` shows it; `me`: the key of this request. @example me */
   @IsOptional()
   @QueryString({
     pattern: /^(?:me|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$/,
@@ -103,7 +103,7 @@ export class RunFilterDto {
   })
   created_by?: string;
 
-  /** Id of a run: the runs that repeat it. */
+  /** Id of a run: the runs that repeat it. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   @IsOptional()
   @QueryString({ pattern: RUN_ID, form: 'the id of a run' })
   rerun_of?: string;

@@ -59,10 +59,10 @@ test('reads the times of a container to the millisecond, and refuses what is no 
     return effect.kind === 'STARTED' ? effect.startedAt : 'times' in effect && effect.times;
   });
   assert.deepEqual(timesOf, [startedAt, { startedAt, finishedAt }, { startedAt: null, finishedAt }]);
-  const payload = { worker_id: 'w', started_at: 1, finished_at: '2026-02-30T00:00:00Z' };
+  const payload = { worker_id: 'w', started_at: 'soon', finished_at: '2026-02-30T00:00:00Z' };
   const problemsOf = (type: string) => Reflect.get(readEvent({ type, msg: '', payload }), 'problems');
   const [start, end] = ['started_at', 'finished_at'].map(
-    (name) => `payload.${name} must be an ISO 8601 date and time with a time zone`,
+    (name) => `payload.${name} must be an ISO 8601 date and time with a time zone, or UNIX seconds`,
   );
   assert.deepEqual(problemsOf('STARTED'), [start]);
   assert.deepEqual(problemsOf('COMPLETED'), [start, end]);

@@ -41,7 +41,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/slurm.md': ['10 seconds'],
   'docs/tracing.md': ['5 s'],
   'docs/worker-faults.md': ['30 s'],
-  'docs/worker-protocol.md': ['10 s', '10 seconds', '30 s', '30 seconds', '5 seconds'],
+  'docs/worker-protocol.md': ['10 s', '10 seconds', '3 seconds', '30 s', '30 seconds', '5 seconds'],
   'docs/worker.md': [
     '1 second',
     '1.5 s',
