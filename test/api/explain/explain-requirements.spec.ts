@@ -26,14 +26,17 @@ for (const scheduler of ['direct', 'fit']) {
       }
     });
 
+    async function putSecret(name: string): Promise<void> {
+      const body = { kind: 'opaque', value: 'v' };
+      assert.ok((await service.send('PUT', `/secrets/${name}`, { body })).status < 300);
+    }
+
     async function explain(id: string): Promise<any> {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
     }
 
     test('names the secrets that do not exist, before a worker gets it', async () => {
-      const put = (name: string): Promise<unknown> =>
-        service.send('PUT', `/secrets/${name}`, { body: { kind: 'opaque', value: 'v' } });
-      await put('there');
+      await putSecret('there');
       const { id } = await steps.create({
         secrets: { A: 'there', B: 'nope' },
         files: { '/a': { secret: 'no-file' }, '/b': { content: '' } },
@@ -44,7 +47,7 @@ for (const scheduler of ['direct', 'fit']) {
         summary,
         / The secret 'nope' and 1 more that it uses do not exist: an attempt would fail\.$/,
       );
-      for (const name of missing) await put(name);
+      for (const name of missing) await putSecret(name);
       const after = await explain(id);
       assert.deepEqual(after.missing_secrets, []);
       assert.doesNotMatch(after.summary, /secret '/);
