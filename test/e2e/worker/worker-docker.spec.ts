@@ -159,6 +159,20 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
     assert.match(run.execution_summary.error_message, /output/i);
   });
 
+  for (const [what, file, why] of [
+    ['no bit to execute it', { content: '#!/bin/sh\n' }, 'has the mode 0444, without a bit to execute it'],
+    ['CR LF behind its first line', { content: '#!/bin/sh\r\n', mode: '0555' }, 'has CR LF at the end'],
+  ] as const)
+    test(`says of a file of the run that its command names why it is not executed: ${what}`, async () => {
+      const image = await forTests.engine.publishScript('executes-file', 'exit 0');
+      for (const command of [['/job/run.sh'], ['sh', '-c', '/job/run.sh a']]) {
+        const { id } = await create({ image, command, files: { '/job/run.sh': file } });
+        const { state, execution_summary: summary } = await untilState(id, 'FAILED', 'COMPLETED');
+        assert.equal(state, 'FAILED');
+        assert.ok(summary.error_message.includes(`'/job/run.sh' of the run ${why}`), summary.error_message);
+      }
+    });
+
   for (const [name, change] of [
     ['volume-proc', 'VOLUME /proc'],
     ['volume-file', 'VOLUME /program'],
