@@ -137,7 +137,9 @@ describe('POST /runs/{id}/rerun', () => {
       'definition_version must be absent for a run without a definition',
     ]);
     assertInvalid(await wrong({ image: 'j' }), ['image is not a known field']);
-    assertInvalid(await wrong({ changes: { imagee: 'j' } }), ['imagee is not a known field: did you mean image?']);
+    assertInvalid(await wrong({ changes: { imagee: 'j' } }), [
+      'imagee is not a known field: did you mean image?',
+    ]);
     assert.equal((await wrong({ changes: { image: null } })).status, 400);
     const nobody = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
     assertError(await service.send('POST', `/runs/${nobody}/rerun`), 404, `OpRun '${nobody}' not found`);
