@@ -98,7 +98,7 @@ describe('the command line', () => {
     const [head = '', ...rows] = stdout.trimEnd().split('\n');
     assert.match(head, /^ID +STATE +REASON +DONE +ATTEMPT +AGE +NAME +DEFINITION +IMAGE$/);
     assert.equal(rows.length, 120);
-    assert.match(rows[0] ?? '', /^[0-9a-f-]{36} {2}PENDING {2}0 % +1\/1 +\d+s +- +- +many$/);
+    assert.match(rows[0] ?? '', /^[0-9a-f-]{36} {2}PENDING {2}no_worker {2}0 % +1\/1 +\d+s +- +- +many$/);
     const none = await ok('run', 'list', '--image', 'many', '--until', '1h');
     assert.deepEqual([none.stdout, none.stderr], ['', 'no runs\n']);
   });
