@@ -11,6 +11,7 @@ const SLOW = [
   'test/e2e/*/**',
   'test/api/conformance/8-limits.spec.ts',
   'test/api/monitoring/outage.spec.ts',
+  'test/api/description/openapi-proxy.spec.ts',
   'test/api/races.spec.ts',
   'test/api/runs/shared-reads.spec.ts',
   'test/integration/database/migrate.spec.ts',
