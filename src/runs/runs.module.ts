@@ -82,8 +82,6 @@ const EXPORTS = [
     ConcurrencyKeys,
     QueueCleanupJob,
     IdempotencyRetentionJob,
-    RunListReader,
-    RunTimeoutsJob,
     RunCountsRollUp,
     RunRetention,
     JournalMetrics,

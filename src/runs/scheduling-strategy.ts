@@ -157,6 +157,11 @@ export interface SchedulingStrategy {
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[], context: ChoiceContext): Choice;
 }
 
+/** Whether the worker could execute the run if it held nothing and were reserved for none. */
+export function couldExecuteIdle(strategy: SchedulingStrategy, worker: ClaimingWorker, run: Run): boolean {
+  return strategy.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
+}
+
 /** The workers of a deployment, and the strategy that serves their claims. */
 export interface ClaimContext {
   readonly strategy: SchedulingStrategy;

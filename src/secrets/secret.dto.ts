@@ -1,3 +1,4 @@
+import { base64Length } from '@longshore/common/binary';
 import { ApiExtraModels, ApiProperty, ApiPropertyOptional, ApiSchema, getSchemaPath } from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
@@ -60,7 +61,7 @@ export class PutSecretDto {
    * Of kind `opaque`: the value, at most 65,536 bytes, in base64 with padding and without line breaks. Bytes that are no UTF-8
    * text, or hold NUL, are for files of runs alone: a run that has the secret in a variable fails.
    */
-  @IsText({ max: 4 * Math.ceil(MAX_SECRET_BYTES / 3) })
+  @IsText({ max: base64Length(MAX_SECRET_BYTES) })
   @OptionalField()
   value_base64?: string;
 }

@@ -6,6 +6,11 @@ export function fromBase64(text: string): Buffer | undefined {
   return bytes.toString('base64') === text ? bytes : undefined;
 }
 
+/** Characters of so many bytes in base64. */
+export function base64Length(bytes: number): number {
+  return 4 * Math.ceil(bytes / 3);
+}
+
 /** UTF-8 without NUL as a text, which a variable and a field of JSON can hold; other bytes as they are. */
 export function textOrBytes(bytes: Buffer): string | Buffer {
   return isUtf8(bytes) && !bytes.includes(0) ? bytes.toString() : bytes;

@@ -12,9 +12,9 @@ from .lines import LAST_LINES, LogLine, Pieces, last_texts
 from .run import AnyRun, JsonObject, Run, id_of
 
 LOG_GRACE_S = 10
-# A poll that a proxy answers sooner, although nothing has changed, is followed by a pause.
-SOONEST_UNCHANGED_S = 2.0
 """Time to wait for the end of a log after its attempt: a stale worker never sends it."""
+SOONEST_UNCHANGED_S = 2.0
+"""A poll that a proxy answers sooner, although nothing has changed, is followed by a pause."""
 PIECE_S = 2
 """How long the end of a line is waited for: the pieces of one that is not finished come each second or so."""
 

@@ -39,6 +39,12 @@ import { noneByReason, type ReasonCounts } from '../../runs/pending-reason.js';
 import { PacedReading } from '../reasons/paced-reading.js';
 import { countReasons } from './count-reasons.js';
 
+interface Reading {
+  readonly workers: readonly PooledWorker[];
+  readonly snapshot: DemandSnapshot;
+  readonly reasons: ReasonCounts;
+}
+
 @Injectable()
 export class CapacityService {
   readonly #reading = new PacedReading(() => this.#read());
@@ -54,34 +60,34 @@ export class CapacityService {
    * @param limit shapes and requirements of runs, and sizes of workers, that are listed
    */
   async get(limit: number): Promise<CapacityReportDto> {
-    const { workers, snapshot } = await this.#reading.get();
+    const { workers, snapshot, reasons } = await this.#reading.get();
     const { demand, held, reserved } = snapshot;
     return {
       at: demand.at.toISOString(),
       strategy: this.strategy.name,
-      demand: this.#toDemandDto(snapshot, workers, limit),
+      demand: this.#toDemandDto(snapshot, workers.filter(takesRuns), reasons, limit),
       supply: summariseSupply(workers, held, reserved, limit),
     };
   }
 
   /** @param pending runs that are pending; nothing is read if there are none */
   async countByReason(pending: number): Promise<ReasonCounts> {
-    if (pending === 0) return noneByReason();
-    const { workers, snapshot } = await this.#reading.latest();
-    return countReasons(snapshot.demand, workers, this.strategy);
+    return pending === 0 ? noneByReason() : (await this.#reading.latest()).reasons;
   }
 
-  async #read(): Promise<{ readonly workers: readonly PooledWorker[]; readonly snapshot: DemandSnapshot }> {
+  async #read(): Promise<Reading> {
     const workers = await this.pool.list();
-    return { workers, snapshot: await this.reader.read(MAX_LISTED) };
+    const snapshot = await this.reader.read(MAX_LISTED);
+    return { workers, snapshot, reasons: countReasons(snapshot.demand, workers, this.strategy) };
   }
 
+  /** @param open workers that accept runs */
   #toDemandDto(
     { demand, oldestPendingAt, held, reserved }: DemandSnapshot,
-    workers: readonly PooledWorker[],
+    open: readonly PooledWorker[],
+    reasons: ReasonCounts,
     limit: number,
   ): DemandDto {
-    const open = workers.filter(takesRuns);
     const { ready, waiting, inExecution, heldBack } = demand.all;
     const all = numbersOf(demand.all);
     const shapes = demand.shapes.slice(0, limit);
@@ -95,7 +101,7 @@ export class CapacityService {
       waiting: toSumDto(waiting),
       in_execution: toSumDto(inExecution),
       held_back: heldBack,
-      reasons: countReasons(demand, workers, this.strategy),
+      reasons,
       oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
       shapes: shapes.map((shape) => toShapeDto(shape, placement)),
       other: subtract(all, shapes),

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, In, type EntityManager } from 'typeorm';
+import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { SecretEntity } from '../../database/entities/security.entity.js';
 import { secretNamesOf, showOptions } from '../../runs/options/option-values.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
@@ -9,12 +10,13 @@ import type { StartReasons } from '../../runs/run-timeouts.job.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
 import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
-import type {
-  ChoiceContext,
-  Claimant,
-  Obstacle,
-  QueuedRun,
-  SchedulingStrategy,
+import {
+  couldExecuteIdle,
+  type ChoiceContext,
+  type Claimant,
+  type Obstacle,
+  type QueuedRun,
+  type SchedulingStrategy,
 } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { WorkerKinds } from '../reasons/worker-kinds.js';
@@ -80,6 +82,9 @@ interface Situation extends Needed {
 
 @Injectable()
 export class ExplainService implements StartReasons {
+  /** The runs of a batch share a list of the workers. */
+  readonly #able = new BatchedReads((runs: readonly RunRecord[]) => this.#countAble(runs));
+
   constructor(
     private readonly dataSource: DataSource,
     private readonly queue: QueueReader,
@@ -115,7 +120,7 @@ export class ExplainService implements StartReasons {
         run.state === 'PENDING'
           ? await this.#judge(manager, status, active, { requirements, concurrency })
           : null;
-      const reason = judged && reasonOf(status, new WorkerKinds(active), requirements, judged);
+      const reason = judged && reasonOf(status, active, requirements, judged);
       const explanation = {
         run_id: run.id,
         state: run.state,
@@ -150,15 +155,23 @@ export class ExplainService implements StartReasons {
 
   /** How many workers that take runs could execute a new run when idle. */
   async countAble(run: RunRecord): Promise<number> {
-    const requirements = requirementsOf(run);
-    const queued = { ...run, passedOverAt: null, reservedFor: null };
+    return (await this.#able.load(run)) ?? 0;
+  }
+
+  async #countAble(runs: readonly RunRecord[]): Promise<ReadonlyMap<RunRecord, number>> {
     const workers = (await this.pool.list()).filter(takesRuns);
-    return workers.filter((worker) => {
-      const idle = { ...worker, held: [], keptFor: null };
-      const isLacking =
-        lackingOf(worker, requirements).length > 0 || lackingGpus(worker, requirements).length > 0;
-      return !isLacking && this.strategy.obstacles(idle, queued).length === 0;
-    }).length;
+    return new Map(
+      runs.map((run) => {
+        const requirements = requirementsOf(run);
+        const able = workers.filter(
+          (worker) =>
+            lackingOf(worker, requirements).length === 0 &&
+            lackingGpus(worker, requirements).length === 0 &&
+            couldExecuteIdle(this.strategy, worker, run),
+        );
+        return [run, able.length];
+      }),
+    );
   }
 
   /** What ended runs hold of the worker of a run that is assigned to it and does not run yet. */
@@ -226,13 +239,12 @@ export class ExplainService implements StartReasons {
     const gpus = lackingGpus(worker, requirements);
     const isLacking = lacking.length > 0 || gpus.length > 0;
     const isFull = concurrency !== null && concurrency.executing >= concurrency.limit;
-    const idle = { ...worker, held: [], keptFor: null };
     const candidates = [run, ...others].toSorted(byQueueOrder);
     const { assignments } = strategy.choose([worker], candidates, context);
     const isAvoided = run.avoidedWorker === worker.id;
     const isChosen = !isAvoided && gpus.length === 0 && assignments.some(({ runId }) => runId === run.id);
     const kept = candidates.find(
-      (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
+      (one) => one.reservedFor === worker.id && couldExecuteIdle(strategy, worker, one),
     );
     const ofStrategy = strategy.obstacles({ ...worker, keptFor: kept?.id ?? null }, run);
     const obstacles = [
@@ -245,7 +257,7 @@ export class ExplainService implements StartReasons {
     return {
       id: worker.id,
       can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && !isLacking,
-      could_ever: !isLacking && strategy.obstacles(idle, run).length === 0,
+      could_ever: !isLacking && couldExecuteIdle(strategy, worker, run),
       draining: worker.isDraining,
       not_claiming: toNotClaimingDtos(worker.notClaiming),
       unable: toUnableDtos(worker.unable),
@@ -261,13 +273,15 @@ export class ExplainService implements StartReasons {
 /** Why the pending run waits. @param judged the active workers */
 function reasonOf(
   { run, place }: RunStatus,
-  kinds: WorkerKinds,
+  active: readonly PooledWorker[],
   requirements: Requirements,
   judged: readonly ExplainedWorkerDto[],
 ): PendingReason {
-  const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
   if (place?.isAdmitted === false) return 'concurrency';
-  return ownReason(run) ?? kinds.reasonFor(requirements, ({ id }) => able.has(id));
+  const own = ownReason(run);
+  if (own !== null) return own;
+  const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
+  return new WorkerKinds(active).reasonFor(requirements, ({ id }) => able.has(id));
 }
 
 /** The most able workers first, then by id. */

@@ -5,7 +5,7 @@ import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import type { PendingReasonSource } from '../../runs/reading/run-list.reader.js';
 import { requirementsOf } from '../../runs/requirements.js';
-import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { couldExecuteIdle, type SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { PacedReading } from './paced-reading.js';
@@ -42,7 +42,6 @@ export class ListReasons implements PendingReasonSource {
   }
 
   #holds(run: RunRecord) {
-    return (worker: PooledWorker): boolean =>
-      this.strategy.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
+    return (worker: PooledWorker): boolean => couldExecuteIdle(this.strategy, worker, run);
   }
 }

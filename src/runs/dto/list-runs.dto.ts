@@ -16,7 +16,7 @@ import { RUN_STATES } from '../machine/run-state.js';
 /** Runs of a page unless asked otherwise. */
 export const DEFAULT_RUN_LIMIT = 10;
 
-const RUN_ID = /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+const UUID = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}';
 
 /** Runs: all conditions that are given must hold. */
 @ApiSchema({
@@ -98,14 +98,14 @@ export class RunFilterDto {
   /** Id of the API key that created the run, as `created_by.key_id` shows it; `me`: the key of this request. @example me */
   @IsOptional()
   @QueryString({
-    pattern: /^(?:me|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$/,
+    pattern: new RegExp(`^(?:me|${UUID})$`),
     form: 'the id of an API key (a UUID), or me',
   })
   created_by?: string;
 
   /** Id of a run: the runs that repeat it. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   @IsOptional()
-  @QueryString({ pattern: RUN_ID, form: 'the id of a run' })
+  @QueryString({ pattern: new RegExp(`^${UUID}$`), form: 'the id of a run' })
   rerun_of?: string;
 
   /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { fromBase64 } from '@longshore/common/binary';
+import { base64Length, fromBase64 } from '@longshore/common/binary';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from './names.js';
@@ -22,7 +22,6 @@ type RunFiles = Readonly<Record<string, RunFile>>;
 
 const MAX_BYTES = 64 * 1024;
 const MAX_BYTES_TOGETHER = 256 * 1024;
-const MAX_BASE64 = 4 * Math.ceil(MAX_BYTES / 3);
 
 const SHAPE: TextObjectShape = {
   content: {
@@ -31,7 +30,7 @@ const SHAPE: TextObjectShape = {
     example: '#!/bin/sh\necho hello\n',
   },
   content_base64: {
-    max: MAX_BASE64,
+    max: base64Length(MAX_BYTES),
     about: 'Bytes of the file, at most 64 KiB, in base64 with padding and without line breaks.',
     example: 'MIIKPAIBAzCC',
   },

@@ -1,3 +1,4 @@
+import { NIL } from 'uuid';
 import type { Caller } from '../../auth/access.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { FILTER_TIME_FORM, readFilterTime } from '@longshore/common/json/read-timestamp';
@@ -5,8 +6,6 @@ import { clip } from '@longshore/common/json/text';
 import { MAX_TAGS } from '../dto/execution-options.dto.js';
 import { isRunState, RUN_STATES, type RunState, type TerminalState } from '../machine/run-state.js';
 import { DEFAULT_RUN_LIMIT, type ListRunsQueryDto, type RunFilterDto } from '../dto/list-runs.dto.js';
-
-const ID_FORM = '00000000-0000-0000-0000-000000000000';
 
 export const TIME_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type TimeBound = (typeof TIME_BOUNDS)[number];
@@ -114,9 +113,7 @@ export function readIdRange(query: ListRunsQueryDto): readonly [first: string, l
   if (prefix === undefined) return undefined;
   const other = Object.entries(conditions).find(([, value]) => value !== undefined)?.[0];
   if (other !== undefined) throw new InvalidRequest(`id_prefix and ${other} must not be given together`);
-  const [first, last] = ['0', 'f'].map(
-    (digit) => prefix + ID_FORM.slice(prefix.length).replaceAll('0', digit),
-  );
+  const [first, last] = ['0', 'f'].map((digit) => prefix + NIL.slice(prefix.length).replaceAll('0', digit));
   return [String(first), String(last)];
 }
 

@@ -1,8 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { readWarnings } from '@longshore/common/warnings';
-import { oneLine } from '@longshore/common/shown-text';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
@@ -71,8 +69,7 @@ function addApply(parent: Command, context: CliContext): void {
         const { data, response } = await send(session, job, isTrial);
         if (isTrial && !flags.dryRun) return;
         const { output } = context;
-        for (const text of readWarnings(response.headers))
-          output.note(`longshore: warning: ${oneLine(text)}`);
+        output.warnings(response);
         const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(data) : output.line(`${data.id}/${data.version} ${done}`));
       };

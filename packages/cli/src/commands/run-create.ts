@@ -1,6 +1,4 @@
 import type { Schemas } from '@longshore/client';
-import { readWarnings } from '@longshore/common/warnings';
-import { oneLine } from '@longshore/common/shown-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { type Command, Option } from 'commander';
 import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
@@ -134,7 +132,7 @@ async function preview(session: Session, jobs: readonly Job[], { json }: CreateF
     const { data, response } = await session
       .answer((init) => session.client.POST('/runs', { params, body: bodyOf(job), ...init }))
       .catch((error: unknown) => throwAt(job, error, output));
-    for (const text of readWarnings(response.headers)) output.note(`longshore: warning: ${oneLine(text)}`);
+    output.warnings(response);
     await (json ? output.json(data) : output.write(runPreview(data, output.colours)));
   }
 }

@@ -1,6 +1,4 @@
 import type { Schemas } from '@longshore/client';
-import { oneLine } from '@longshore/common/shown-text';
-import { readWarnings } from '@longshore/common/warnings';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
@@ -40,7 +38,7 @@ export async function makeRun(
     });
   const { output, env } = context;
   await keepLastRun(session.url, run.id, env);
-  for (const text of readWarnings(response.headers)) output.note(`longshore: warning: ${oneLine(text)}`);
+  output.warnings(response);
   // After a lost answer, the earlier run is that of this command.
   if (calls === 1 && response.headers.get('Idempotency-Replayed') === 'true')
     output.note(`an earlier run with this idempotency key, created ${run.createdAt}, ${run.state}`);

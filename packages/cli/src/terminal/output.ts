@@ -3,6 +3,7 @@ import type { Writable } from 'node:stream';
 import type { RunState } from '@longshore/client/constants';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { oneLine, plainText } from '@longshore/common/shown-text';
+import { readWarnings } from '@longshore/common/warnings';
 import { STATE_COLOURS, paint, safeText, type Colour } from './style.js';
 
 /** A stream that may be a terminal. */
@@ -79,6 +80,11 @@ export class Output {
     this.isLineOpen = false;
     this.err.write(`${plainText(text)}\n`);
     this.live.show();
+  }
+
+  /** Prints the warnings of a response as messages. */
+  warnings({ headers }: Pick<Response, 'headers'>): void {
+    for (const text of readWarnings(headers)) this.note(`longshore: warning: ${oneLine(text)}`);
   }
 
   /** Prints a prompt without a line feed. */

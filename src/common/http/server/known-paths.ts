@@ -12,9 +12,11 @@ export function methodsAt(app: Express, path: string): string[] {
 
 /** Removes the `/` at the end of a path, which counts as none, unless there are routes of the path with it. */
 export function ignoreLastSlash(app: Express, request: Request): void {
-  const [path = '', ...query] = request.url.split('?');
-  if (path.length < 2 || !path.endsWith('/') || methodsAt(app, path).length > 0) return;
-  request.url = [path.slice(0, -1), ...query].join('?');
+  const { url } = request;
+  const query = url.indexOf('?');
+  const last = (query < 0 ? url.length : query) - 1;
+  if (last < 1 || url[last] !== '/' || methodsAt(app, url.slice(0, last + 1)).length > 0) return;
+  request.url = url.slice(0, last) + url.slice(last + 1);
 }
 
 /** Express's types leave out the method that its own router calls. */
