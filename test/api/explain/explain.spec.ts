@@ -27,7 +27,7 @@ function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
   );
 }
 
-const NONE = { not_claiming: 0, stale: 0 };
+const NONE = { not_claiming: 0, away: 0, stale: 0 };
 
 describe('an explanation', () => {
   const service = useTestApp();
