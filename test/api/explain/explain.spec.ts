@@ -131,6 +131,7 @@ describe('an explanation', () => {
     assert.deepEqual(holder, {
       worker_id: 'w',
       is_active: true,
+      away_until: null,
       draining: false,
       last_heartbeat_at: worker.last_heartbeat_at,
       silent_ms: holder.silent_ms,
