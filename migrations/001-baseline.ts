@@ -25,7 +25,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await q.query(`
       drop table
         audit_entries, api_keys, secrets, definitions,
-        worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
+        worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
         bulk_operations, idempotency_keys, run_terms, events, attempts, executions, runs,
@@ -625,6 +625,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_id text primary key,
         drained_at timestamptz(3) not null,
         seen_at timestamptz(3) not null default now()
+      );
+
+      create table worker_absences (
+        worker_id text primary key,
+        until timestamptz(3) not null
       );
     `);
   }

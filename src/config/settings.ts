@@ -79,6 +79,13 @@ export class Settings extends Budgets {
   )
   readonly workerTimeout: number;
 
+  @IntegerSetting(
+    'SERVICE_WORKER_AWAY_MAX_S',
+    { min: 0, max: 43_200, default: 600 },
+    'Seconds for which a worker that says so may be away and keep its runs, at most; 0: workers lose their runs after the worker timeout.',
+  )
+  readonly workerAwayMax: number;
+
   /** Holds a password. Undefined means the embedded PostgreSQL. */
   @Secret(
     {

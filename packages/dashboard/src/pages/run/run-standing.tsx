@@ -75,8 +75,16 @@ function Words({ run, explanation }: WordsProps) {
               , last heard of <Time at={holder.last_heartbeat_at} />
             </>
           )}
-          {holder?.is_active === false && holder.worker_id !== null && '; it is stale'}.
-          {holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
+          {typeof holder?.away_until === 'string' && (
+            <>
+              , away until <Time at={holder.away_until} />, such as for an upgrade: the run goes on
+            </>
+          )}
+          {holder?.is_active === false &&
+            holder.away_until === null &&
+            holder.worker_id !== null &&
+            '; it is stale'}
+          .{holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
           {holder?.preparing && (
             <>
               {' '}
@@ -182,7 +190,8 @@ function Reasons({
         )}
         <Fact name="Workers">
           {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
-          {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.stale ?? 0)} stale
+          {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.away ?? 0)} away,{' '}
+          {formatCount(counts?.stale ?? 0)} stale
         </Fact>
         <Fact name="Strategy">{strategy}</Fact>
       </dl>
