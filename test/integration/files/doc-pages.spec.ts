@@ -66,7 +66,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [
     /^npm run worker:conformance -- --command /,
     'test/e2e/worker/worker-conformance.spec.ts',
-    'EXAMPLE_WORKER',
+    'SMALLEST_WORKER',
   ],
   // For ten minutes; the spec does the same for half of one.
   [/^npm run upgrade:check/, 'test/e2e/programs/upgrade.spec.ts', 'upgrade-run'],
