@@ -63,7 +63,7 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const shell of shells) await shell.close();
   });
 
-  test('gets what README.md promises, from TypeScript too', async () => {
+  test('gets what README.md promises, from TypeScript and Python too', async () => {
     const shell = await open({});
     const printed = await follow(shell, 'README.md');
     for (const said of [/"image":"longshore\/progress"/, /step 5 of 5 done/, /PROGRESS +100 %/])
@@ -72,6 +72,12 @@ describe('whoever follows a page in a fresh checkout', () => {
     const code = (await codeOf('README.md', 'ts')).replaceAll('http://127.0.0.1:5555', shell.url);
     await writeFile(join(shell.folder, 'client.mjs'), code);
     assert.match(await shell.type('node client.mjs'), /^COMPLETED \{/);
+    const python = `${await codeOf('README.md', 'python')}print(run["state"], run["outputs"])\n`;
+    await writeFile(join(shell.folder, 'client.py'), python);
+    assert.match(
+      await shell.type('PYTHONPATH=packages/python python3 client.py'),
+      /^COMPLETED \{'words': 4,/,
+    );
   });
 
   test('gets started by curl and by command line', async () => {
