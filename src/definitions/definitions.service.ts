@@ -216,7 +216,16 @@ export class DefinitionsService {
 /** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
 export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
   const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-  if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
+  const policy = { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) };
+  const constraints = mergeConstraints(definition, body.constraints);
+  const growth = 'problems' in constraints ? undefined : growthProblem(policy, constraints.merged);
+  const delivery = mergeEventDelivery(definition, body.event_delivery?.attributes);
+  const others = [
+    ...('problems' in constraints ? constraints.problems : []),
+    ...(growth === undefined ? [] : [growth]),
+    ...('problem' in delivery ? [delivery.problem] : []),
+  ];
+  if ('problems' in outcome) throw new InvalidInputs([...outcome.problems, ...others]);
   const { inputs } = outcome;
   const id = newId();
   // What the body replaces is not looked at.
@@ -229,12 +238,9 @@ export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitio
     { ...definition, options },
     bindOptions(body, { id, name: body.name }),
   );
-  if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
-  const constraints = mergeConstraints(definition, body.constraints);
-  if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);
-  const policy = { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) };
-  const problem = growthProblem(policy, constraints.merged);
-  if (problem !== undefined) throw new InvalidRequest(VALIDATION_FAILED, [problem]);
+  if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, [...merged.problems, ...others]);
+  if ('problems' in constraints || 'problem' in delivery || others.length > 0)
+    throw new InvalidRequest(VALIDATION_FAILED, others);
   return {
     id,
     image: definition.image,
@@ -244,7 +250,7 @@ export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitio
     constraints: constraints.merged,
     retry_policy: policy,
     timeouts: { ...toTimeoutsDto(definition), ...withoutAbsent(body.timeouts ?? {}) },
-    event_delivery: mergeEventDelivery(definition, body.event_delivery?.attributes),
+    event_delivery: delivery.merged,
     ...merged,
     start_at: body.start_at,
     name: body.name,
@@ -256,17 +262,16 @@ export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitio
   };
 }
 
-/** The event delivery of a definition, with more attributes. @throws InvalidRequest for attributes without a topic */
+/** The event delivery of a definition, with more attributes, which need a topic. */
 function mergeEventDelivery(
   definition: DefinitionEntity,
   attributes: Record<string, string> | undefined,
-): EventDeliveryDto | null {
+): { readonly merged: EventDeliveryDto | null } | { readonly problem: string } {
   const delivery = toEventDeliveryDto(definition);
-  if (attributes === undefined) return delivery;
-  if (delivery !== null) return { ...delivery, attributes: { ...delivery.attributes, ...attributes } };
-  throw new InvalidRequest(VALIDATION_FAILED, [
-    'event_delivery.attributes must be absent for a definition without a topic',
-  ]);
+  if (attributes === undefined) return { merged: delivery };
+  if (delivery !== null)
+    return { merged: { ...delivery, attributes: { ...delivery.attributes, ...attributes } } };
+  return { problem: 'event_delivery.attributes must be absent for a definition without a topic' };
 }
 
 /** What counts for the size of a definition. */

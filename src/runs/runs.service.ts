@@ -64,7 +64,7 @@ export class RunsService {
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
     private readonly slots: ConcurrencySlots,
-    @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys'>,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys' | 'defaultTopic'>,
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. @throws SecretsNotConfigured */
@@ -78,7 +78,7 @@ export class RunsService {
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
     if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
       throw new SecretsNotConfigured();
-    return newRun(request, origin);
+    return newRun(request, origin, this.settings.defaultTopic);
   }
 
   /** The run that a request would create now. Nothing is stored. @throws SecretsNotConfigured */
@@ -228,8 +228,8 @@ export interface RunRequest extends RequestedExecutionOptions {
 /** Who asks for a run, and the trace that it belongs to. */
 export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
 
-/** The run that a request asks for, with new ids. */
-export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRun {
+/** The run that a request asks for, with new ids. @param defaultTopic of a request that names none */
+export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaultTopic?: string): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
@@ -248,7 +248,7 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRu
     requirementId: requirementIdOf(requirementsOf({ cpu, vramMb, extraConstraints, ...options })),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     name: request.name ?? null,
-    topic: delivery?.topic ?? null,
+    topic: delivery?.topic ?? defaultTopic ?? null,
     attributes: delivery?.attributes ?? null,
     definitionId: definition?.id ?? null,
     definitionVersion: definition?.version ?? null,

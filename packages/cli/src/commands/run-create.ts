@@ -9,7 +9,7 @@ import {
   type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
-import { noteRefusal, overlaid, readJobs, throwAt, type Job } from '../runs/job-file.js';
+import { noteRefusal, overlaid, placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
   given,
   makeRun,
@@ -132,7 +132,7 @@ async function preview(session: Session, jobs: readonly Job[], { json }: CreateF
     const { data, response } = await session
       .answer((init) => session.client.POST('/runs', { params, body: bodyOf(job), ...init }))
       .catch((error: unknown) => throwAt(job, error, output));
-    output.warnings(response);
+    output.warnings(response, (text) => placed(job, text));
     await (json ? output.json(data) : output.write(runPreview(data, output.colours)));
   }
 }
@@ -150,9 +150,15 @@ async function createAll(
     const batch = jobs.slice(from, from + BATCH);
     const params = { header: { 'Idempotency-Key': from === 0 ? key : `${key}/${from}` } };
     const body = { runs: batch.map(bodyOf) };
-    const { results } = await session.ask((init) =>
+    const { data, response } = await session.answer((init) =>
       session.client.POST('/runs/batch', { params, body, ...init }),
     );
+    const { results } = data;
+    output.warnings(response, (text) => {
+      const [, index = '', said = ''] = /^runs\.(\d+)\.(.*)$/s.exec(text) ?? [];
+      const { [Number(index)]: job } = batch;
+      return index === '' || job === undefined ? text : placed(job, said);
+    });
     for (const [index, job] of batch.entries()) {
       const result = results[index];
       if (result !== undefined && 'run' in result && 'id' in result.run) {

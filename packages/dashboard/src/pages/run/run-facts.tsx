@@ -42,12 +42,6 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Finished">
         <Time at={summary.finished_at} absent={isEnded(run) ? '–' : 'not yet'} />
       </Fact>
-      {summary.cause !== undefined && (
-        <Fact name="Cause">
-          {summary.cause}
-          {summary.exit_code !== undefined && `, exit code ${summary.exit_code}`}
-        </Fact>
-      )}
       {summary.cancel_reason !== undefined && <Fact name="Cancelled because">{summary.cancel_reason}</Fact>}
       <Fact name="Attempt">{attemptText(run)}</Fact>
       <Fact name="Back-off">
