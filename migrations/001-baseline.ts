@@ -31,7 +31,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         bulk_operations, idempotency_keys, run_terms, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
-        record_removed_runs(), keep_run_terms(),
+        record_removed_runs(), keep_run_terms(), count_rerun(),
         commit_order_bound(), next_commit_order(), require_all_written(bigint, bigint);
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
@@ -114,6 +114,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         created_by uuid,
         created_by_name text,
         rerun_of uuid,
+        reruns integer,
         request json,
         inputs json not null,
         outputs_template json not null,
@@ -349,6 +350,15 @@ export class Baseline1795000000001 implements MigrationInterface {
         for each row when (old.selector is not null or old.labels is not null) execute function keep_run_terms();
       create trigger remove_all_run_terms after truncate on runs
         for each statement execute function keep_run_terms();
+
+      -- At the end of the transaction, so that the row of a run that is changed in it too is written before.
+      create function count_rerun() returns trigger language plpgsql as $$
+      begin
+        update runs set reruns = coalesce(reruns, 0) + 1 where id = new.rerun_of;
+        return null;
+      end $$;
+      create constraint trigger count_rerun after insert on runs deferrable initially deferred
+        for each row when (new.rerun_of is not null) execute function count_rerun();
 
       create table idempotency_keys (
         scope text primary key,

@@ -142,6 +142,9 @@ export class OpRunDto extends ExecutionOptionsDto {
   /** Id of the run that it repeats, which may have been removed; null: none. */
   @ApiProperty({ type: 'string', format: 'uuid', nullable: true })
   rerun_of: string | null;
+  /** How many runs were made that repeat it; GET /runs with `rerun_of` lists them. */
+  @ApiProperty({ type: 'integer' })
+  reruns: number;
   /** Trace that the run belongs to (W3C Trace Context); absent when it has none. */
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -182,6 +185,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     created_by: toCreatedByDto(run),
     source: run.rerunOf === null ? null : 'rerun',
     rerun_of: run.rerunOf,
+    reruns: run.reruns ?? 0,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),

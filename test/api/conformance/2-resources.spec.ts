@@ -15,6 +15,7 @@ const SETTLED = [
   'name',
   'op_definition_version',
   'rerun_of',
+  'reruns',
   'selector',
   'source',
   'start_at',

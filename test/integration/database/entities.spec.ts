@@ -112,7 +112,9 @@ function comparable(dump: string): readonly string[][] {
   return dump.split('\n\n').map((table) => {
     const [title = '', ...lines] = table.trimEnd().split('\n');
     const kept = lines.filter(
-      (line) => !line.startsWith('CREATE TRIGGER') && !NAMED_ONLY.some((name) => line.includes(` ${name} `)),
+      (line) =>
+        !/^CREATE (?:CONSTRAINT )?TRIGGER/.test(line) &&
+        !NAMED_ONLY.some((name) => line.includes(` ${name} `)),
     );
     // A bigint's default is a string in the metadata.
     const plain = kept.map((line) => line.replace(/default '(\d+)'::bigint/, 'default $1'));
