@@ -14,10 +14,8 @@ const SETTLED = [
   'labels',
   'name',
   'op_definition_version',
-  'rerun_of',
-  'reruns',
+  ...['rerun_of', 'reruns', 'source'],
   'selector',
-  'source',
   'start_at',
 ];
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

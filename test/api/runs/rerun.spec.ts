@@ -220,15 +220,8 @@ describe('POST /runs/{id}/rerun', () => {
     const counted = await read();
     assert.notEqual(counted.headers.get('etag'), tag);
     assert.deepEqual([counted.body.reruns, made.map(({ reruns }) => reruns)], [4, [0, 0, 0, 0]]);
-    const { data } = (await service.send('GET', `/runs?rerun_of=${first.id}&limit=3`)).body;
-    assert.deepEqual(
-      data.map(({ id }: Json) => id),
-      made
-        .map(({ id }) => id)
-        .toSorted()
-        .toReversed()
-        .slice(0, 3),
-    );
+    const page = await service.send('GET', `/runs?rerun_of=${first.id}&limit=3`);
+    assert.deepEqual([page.body.data.length, page.body.has_more], [3, true]);
   });
 
   test('with one idempotency key creates one run, also when sent at the same time, or after the run goes on', async () => {

@@ -187,7 +187,8 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await page.getByRole('tab', { name: 'Container' }).click();
     for (const text of ['hub-token', 'two words', 'registry']) await page.getByText(text).first().waitFor();
     await opened.checkAccessibility();
-    await page.getByRole('button', { name: 'Run again' }).click();
+    await send('POST', `/runs/${run.id}/cancel`);
+    await page.getByRole('button', { name: 'Run again', disabled: false }).click();
     await page
       .getByText('The start time of this run, 2001-02-03 05:05:06 UTC+01:00, is not taken over.')
       .waitFor();
