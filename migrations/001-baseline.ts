@@ -668,6 +668,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         concurrency_key text,
         concurrency_limit integer,
         retry_on text,
+        created_by uuid,
+        created_by_name text,
+        updated_by uuid,
+        updated_by_name text,
         primary key (id, version)
       );
       create index definitions_latest on definitions (id, created_at desc, creation_order desc);

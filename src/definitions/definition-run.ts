@@ -48,7 +48,16 @@ export function toRequestCopy(
 /** What a version of a definition says of its runs, without references. */
 type Template = Omit<
   DefinitionEntity,
-  'description' | 'inputSpecs' | 'outputSpecs' | 'createdAt' | 'updatedAt' | 'creationOrder'
+  | 'description'
+  | 'inputSpecs'
+  | 'outputSpecs'
+  | 'createdAt'
+  | 'createdBy'
+  | 'createdByName'
+  | 'updatedAt'
+  | 'updatedBy'
+  | 'updatedByName'
+  | 'creationOrder'
 >;
 
 /** The run that a body asks for over a template. @param id of the run. @throws InvalidRequest */

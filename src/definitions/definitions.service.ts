@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { nearestName } from '@longshore/common/nearest-name';
+import type { Caller } from '../auth/access.js';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { DomainError, InvalidRequest, OverLimit } from '../common/errors/domain-error.js';
@@ -56,13 +57,13 @@ export class DefinitionsService {
    */
   async upsert(
     body: CreateDefinitionDto,
-    by: Author,
+    by: Caller,
   ): Promise<{
     readonly definition: DefinitionDto;
     readonly created: boolean;
     readonly warnings: readonly string[];
   }> {
-    const { toStore, warnings } = this.#checked(body);
+    const { toStore, warnings } = this.#checked(body, by);
     const { maxDefinitionVersions } = this.settings;
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) {
@@ -73,14 +74,20 @@ export class DefinitionsService {
   }
 
   /** What {@link upsert} would store, with its errors but that of too many versions. */
-  async preview(body: CreateDefinitionDto): Promise<{
+  async preview(
+    body: CreateDefinitionDto,
+    by: Caller,
+  ): Promise<{
     readonly definition: DefinitionPreviewDto;
     readonly warnings: readonly string[];
   }> {
-    const { toStore, warnings } = this.#checked(body);
+    const { toStore, warnings } = this.#checked(body, by);
     const now = new Date();
-    const before = await this.definitions.find(body.id, body.version);
-    const row = { ...toStore, createdAt: before?.createdAt ?? now, updatedAt: now, creationOrder: '0' };
+    const { createdAt, createdBy, createdByName } = (await this.definitions.find(body.id, body.version)) ?? {
+      ...toStore,
+      createdAt: now,
+    };
+    const row = { ...toStore, createdAt, createdBy, createdByName, updatedAt: now, creationOrder: '0' };
     const run = createRun(newRun({ image: body.image }, {}), now);
     const able = await this.runs.countAbleWorkers({
       ...run,
@@ -90,11 +97,14 @@ export class DefinitionsService {
     return { definition: { ...toDefinitionDto(row), able_workers: able }, warnings };
   }
 
-  #checked(body: CreateDefinitionDto): {
+  #checked(
+    body: CreateDefinitionDto,
+    by: Caller,
+  ): {
     readonly toStore: DefinitionRow;
     readonly warnings: readonly string[];
   } {
-    const toStore = toRow(body);
+    const toStore = toRow(body, by);
     const specs = new Map(Object.entries(toStore.inputSpecs));
     const problems = new Problems();
     for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
@@ -223,7 +233,7 @@ function bytesOf(row: DefinitionRow): number {
   return Buffer.byteLength(stringifyJson(declared));
 }
 
-function toRow(body: CreateDefinitionDto): DefinitionRow {
+function toRow(body: CreateDefinitionDto, { keyId, name }: Caller): DefinitionRow {
   const { event_delivery: delivery } = body;
   return {
     id: body.id,
@@ -236,6 +246,10 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
+    createdBy: keyId,
+    createdByName: name,
+    updatedBy: keyId,
+    updatedByName: name,
   };
 }
 

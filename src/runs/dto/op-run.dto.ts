@@ -182,7 +182,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     start_at: run.startAt?.toISOString() ?? null,
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
-    created_by: toCreatedByDto(run),
+    created_by: toCreatedByDto(run.createdBy, run.createdByName),
     source: run.rerunOf === null ? null : 'rerun',
     rerun_of: run.rerunOf,
     reruns: run.reruns ?? 0,
@@ -192,8 +192,9 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
   };
 }
 
-function toCreatedByDto({ createdBy, createdByName }: RunRecord): CreatedByDto | null {
-  return createdBy === null ? null : { key_id: createdBy, key_name: createdByName ?? '' };
+/** Null without a key. */
+export function toCreatedByDto(keyId: string | null, keyName: string | null): CreatedByDto | null {
+  return keyId === null ? null : { key_id: keyId, key_name: keyName ?? '' };
 }
 
 /** @param run of which the whole is told, too; left out for an attempt */

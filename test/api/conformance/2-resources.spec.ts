@@ -224,9 +224,9 @@ describe('section 2: resources and their fields', () => {
         labels: { team: 'vision' },
         description: 'Counts words.',
       };
-      const { createdAt, updatedAt, ...rest } = await define(given);
+      const { createdAt, updatedAt, created_by, updated_by, ...rest } = await define(given);
       assert.deepEqual(rest, { ...showOptions(null), ...given });
-      assert.ok(ISO.test(createdAt) && ISO.test(updatedAt));
+      assert.ok(ISO.test(createdAt) && ISO.test(updatedAt) && created_by.key_id === updated_by.key_id);
     });
 
     test('the list of runs is an envelope of object, data, has_more and url', async () => {
