@@ -14,8 +14,10 @@ const SETTLED = [
   'labels',
   'name',
   'op_definition_version',
-  ...['rerun_of', 'reruns', 'source'],
+  'rerun_of',
+  'reruns',
   'selector',
+  'source',
   'start_at',
 ];
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -238,8 +240,7 @@ describe('section 2: resources and their fields', () => {
     });
 
     test('an error is a detail and, where there are several, errors', async () => {
-      const one = await service.send('GET', '/runs/nope');
-      assert.deepEqual(Object.keys(one.body), ['detail']);
+      assert.deepEqual(Object.keys((await service.send('GET', '/runs/nope')).body), ['detail']);
       const many = await service.send('POST', '/runs', { body: {} });
       assert.deepEqual(many.body, { detail: 'Request validation failed', errors: ['image is required'] });
     });
