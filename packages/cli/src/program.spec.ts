@@ -114,9 +114,9 @@ describe('a command with a span', () => {
     ]);
   });
 
-  test('lists the runs that its key has created', async () => {
-    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--mine');
-    assert.deepEqual(requests, ['GET /runs?include_events=false&created_by=me&limit=20']);
+  test('lists the runs that its key has created, and those that repeat a run', async () => {
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--mine', '--rerun-of', 'r');
+    assert.deepEqual(requests, ['GET /runs?include_events=false&created_by=me&rerun_of=r&limit=20']);
   });
 
   test('asks for no time where none is needed', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
@@ -54,7 +55,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ env: { SERVICE_SECRETS_KEY: randomBytes(32).toString('base64') } });
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });
