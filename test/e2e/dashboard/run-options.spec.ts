@@ -72,7 +72,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await fillOptions(dialog);
     await dialog.getByLabel('Start at').fill('2001-02-03T04:05:06');
     const name = dialog.getByLabel('Environment variables: name 1');
-    await name.fill('SERVICE_MODE');
+    await name.fill('SERVICE_RUN_ID');
     await dialog.getByLabel('Concurrency limit').fill('0');
     await dialog.getByLabel('Retry only after').fill('rain');
     await dialog.getByRole('button', { name: 'Create run' }).click();

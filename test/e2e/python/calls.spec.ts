@@ -110,7 +110,7 @@ done = api.bulk("labels", {"seen": "yes"}, label="bulk", expect=3)
 print(done["state"], done["done"], {run.labels["seen"] for run in api.list(label="bulk")})
 started = api.bulk("cancel", label="bulk=0", reason="over", wait=False)
 print(sorted(started))
-print(api.bulk("retry", label="bulk=1")["done"], api.bulk("cancel", label="bulk")["matched"])
+print(api.bulk("retry", label="bulk=1", state="PENDING")["done"], api.bulk("cancel", label="bulk")["matched"])
 for wrong in ({"label": None}, {"label": {}}, {"lable": "bulk"}):
     try: api.bulk("cancel", state="PENDING", **wrong)
     except (TypeError, ValueError) as error: print(str(error)[:26])
