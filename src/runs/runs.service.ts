@@ -263,9 +263,12 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   };
 }
 
-/** The request, if references to the id of the run were replaced in it: another run has another id. */
+/** The fields of a request in which references to the id of the run were replaced, if any: another run has another id. */
 function copyOf(request: RunRequest, bound: RunRequest): RunRequestCopy | null {
-  if (bound === request || stringifyJson(bound) === stringifyJson(request)) return null;
-  const { id: _, rerunOf: _rerun, definition: _definition, copy: _copy, ...body } = request;
-  return { body: lazyObject(stringifyJson(body)) };
+  if (bound === request) return null;
+  const replaced = Object.entries(request).filter(([field, value]) => {
+    const used: unknown = Reflect.get(bound, field);
+    return used !== value && stringifyJson(used) !== stringifyJson(value);
+  });
+  return replaced.length === 0 ? null : { body: lazyObject(stringifyJson(Object.fromEntries(replaced))) };
 }

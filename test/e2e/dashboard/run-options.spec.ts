@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
@@ -54,7 +55,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ env: { SERVICE_SECRETS_KEY: randomBytes(32).toString('base64') } });
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });
@@ -71,7 +72,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await fillOptions(dialog);
     await dialog.getByLabel('Start at').fill('2001-02-03T04:05:06');
     const name = dialog.getByLabel('Environment variables: name 1');
-    await name.fill('SERVICE_CPU');
+    await name.fill('SERVICE_RUN_ID');
     await dialog.getByLabel('Concurrency limit').fill('0');
     await dialog.getByLabel('Retry only after').fill('rain');
     await dialog.getByRole('button', { name: 'Create run' }).click();
@@ -187,7 +188,8 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await page.getByRole('tab', { name: 'Container' }).click();
     for (const text of ['hub-token', 'two words', 'registry']) await page.getByText(text).first().waitFor();
     await opened.checkAccessibility();
-    await page.getByRole('button', { name: 'Run again' }).click();
+    await send('POST', `/runs/${run.id}/cancel`);
+    await page.getByRole('button', { name: 'Run again', disabled: false }).click();
     await page
       .getByText('The start time of this run, 2001-02-03 05:05:06 UTC+01:00, is not taken over.')
       .waitFor();

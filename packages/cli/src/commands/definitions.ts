@@ -113,7 +113,14 @@ function addGet(parent: Command, context: CliContext): void {
       await output.json(definition);
       return;
     }
-    const { createdAt: _, updatedAt: __, event_delivery: delivery, ...rest } = definition;
+    const {
+      createdAt: _,
+      updatedAt: __,
+      created_by: ___,
+      updated_by: ____,
+      event_delivery: delivery,
+      ...rest
+    } = definition;
     const shown = { ...rest, ...(delivery === null ? {} : { event_delivery: delivery }) };
     await output.line(stringifyJson(shown, 2));
   });

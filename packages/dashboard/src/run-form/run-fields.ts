@@ -193,14 +193,7 @@ function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));
 }
 
-type Options = Pick<Schemas['OpRun'], RunOption['name']>;
-
-/** The options of a run or a definition that only the worker reads. */
-export function optionsOf(shown: Options): Options {
-  return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
-}
-
-/** Those of them that are set, as people read them; undefined when none is. */
+/** The options of a run or a definition that only the worker reads and that are set, as people read them; undefined when none is. */
 export function containerOf(given: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
   const files = Object.entries<object>(Object(given.files)).map(([path, file]) => [path, shortFile(file)]);
   const shown = { ...given, files: Object.fromEntries(files) };

@@ -98,9 +98,11 @@ function Facts({ definition }: { readonly definition: Definition }) {
       )}
       <Fact name="Created">
         <Time at={definition.createdAt} />
+        {definition.created_by && ` by ${definition.created_by.key_name}`}
       </Fact>
       <Fact name="Updated">
         <Time at={definition.updatedAt} />
+        {definition.updated_by && ` by ${definition.updated_by.key_name}`}
       </Fact>
     </dl>
   );
@@ -159,8 +161,16 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
 export type Definition = Schemas['OpDefinition'];
 
 /** What a version says apart from which one it is: what one would send to make another like it. */
-function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
-  const { createdAt: _created, updatedAt: _updated, ...content } = definition;
+function contentOf(
+  definition: Definition,
+): Omit<Definition, 'createdAt' | 'updatedAt' | 'created_by' | 'updated_by'> {
+  const {
+    createdAt: _created,
+    updatedAt: _updated,
+    created_by: _by,
+    updated_by: _last,
+    ...content
+  } = definition;
   return content;
 }
 

@@ -68,6 +68,16 @@ export function RunFacts({ run }: { readonly run: Run }) {
           />
         </Fact>
       )}
+      {run.rerun_of !== null && (
+        <Fact name="Rerun of">
+          <RunLink id={run.rerun_of} />
+        </Fact>
+      )}
+      {run.reruns > 0 && (
+        <Fact name="Reruns">
+          <PageLink page="/runs" query={{ rerun_of: run.id }} text={formatCount(run.reruns)} />
+        </Fact>
+      )}
       <Fact name="Topic">
         <PageLink page="/feed" query={{ topic: delivery?.topic }} text={delivery?.topic} />
       </Fact>
