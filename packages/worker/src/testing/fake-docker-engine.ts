@@ -218,6 +218,10 @@ export class FakeDockerEngine {
       json(response, 200, images.list());
       return;
     }
+    if (route.startsWith('GET /distribution/')) {
+      json(response, 200, { Descriptor: {}, Platforms: [] });
+      return;
+    }
     if (route === 'POST /images/create' || route === 'POST /images/import') {
       const { fromImage, tag = '', repo } = query;
       if (fromImage === undefined && repo === undefined) {
