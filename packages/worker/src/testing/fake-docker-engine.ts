@@ -218,6 +218,10 @@ export class FakeDockerEngine {
       json(response, 200, images.list());
       return;
     }
+    if (route.startsWith('GET /distribution/')) {
+      json(response, 200, { Descriptor: {}, Platforms: [] });
+      return;
+    }
     if (route === 'POST /images/create' || route === 'POST /images/import') {
       const { fromImage, tag = '', repo } = query;
       if (fromImage === undefined && repo === undefined) {
@@ -334,14 +338,15 @@ export class FakeDockerEngine {
 
   private list(
     filters: string,
-  ): { Id: string; ImageID: string; Labels: FakeContainer['create']['Labels'] }[] {
+  ): { Id: string; ImageID: string; Created: number; Labels: FakeContainer['create']['Labels'] }[] {
     const asked: unknown = Reflect.get(Object(JSON.parse(filters)), 'label');
     const label = Array.isArray(asked) ? asked.map(String) : [];
     const matching = [...this.containers.values()].filter(({ create: { Labels } }) =>
       label.every((entry) => Object.entries(Labels).some(([name, value]) => `${name}=${value}` === entry)),
     );
     return matching.map(({ id, create: { Image, Labels } }) => {
-      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Labels };
+      const Created = Math.floor(Date.now() / 1000);
+      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Created, Labels };
     });
   }
 }
