@@ -9,6 +9,8 @@ import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { ApiResource } from '../common/http/errors/error.dto.js';
 import { createOptionalBodyDecorator } from '../common/http/request/handler-inputs.js';
 import { readItem } from '../common/http/validation/bulk-items.js';
+import { sendWarnings } from '../common/http/warning-header.js';
+import { referenceWarnings } from '../runs/options/plain-references.js';
 import { OpRunDto, RunPreviewDto } from '../runs/dto/op-run.dto.js';
 import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
 import { ApiDryRun, ApiIdempotentCreation, IdempotencyOf, sendRun } from '../runs/http/idempotency.js';
@@ -47,9 +49,12 @@ export class RerunsController {
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    if (!isDryRun)
-      return sendRun(response, await this.reruns.rerun(id, body, { trace, idempotency, caller }));
-    response.status(200);
-    return this.reruns.preview(id, body, { trace, caller });
+    const answer = isDryRun
+      ? { run: await this.reruns.preview(id, body, { trace, caller }), replayed: false }
+      : await this.reruns.rerun(id, body, { trace, idempotency, caller });
+    if (isDryRun) response.status(200);
+    // The changes have been checked.
+    sendWarnings(response, referenceWarnings(Object(body.changes), false));
+    return sendRun(response, answer);
   }
 }

@@ -205,8 +205,8 @@ for (const [words, names, meant] of [
   [['logs'], TOP, 'run logs'],
   [['worker-s'], TOP, 'workers'],
   [['help'], TOP],
-  [['bulk', 'delete'], 'cancel, retry, label, rerun, priority, show, stop'],
-  [['bulk', 'kill'], 'cancel, retry, label, rerun, priority, show, stop', 'bulk cancel'],
+  [['bulk', 'delete'], 'cancel, retry, label, priority, show, stop'],
+  [['bulk', 'kill'], 'cancel, retry, label, priority, show, stop', 'bulk cancel'],
   [['workers', 'ls'], 'list, drain, resume', 'workers list'],
 ] as const) {
   test(`${words.join(' ')} is refused with the commands there are and the one that was meant, also with --help`, () => {

@@ -197,9 +197,10 @@ describe('POST /runs/{id}/rerun', () => {
 
   test('with dry_run=true shows the run and the workers for it, with the same errors, and creates none', async () => {
     const first = await ended('/runs', PLAIN);
-    const body = { changes: { priority: 9 } };
+    const body = { changes: { priority: 9, env: { B: '${inputs.a}' } } };
     const shown = await service.send('POST', `/runs/${first.id}/rerun?dry_run=true`, { body });
     const preview = bodyOf(shown, 'OpRunPreview');
+    assert.match(shown.headers.get('warning') ?? '', /env\.B: \$\{inputs\.a\} is plain text here/);
     assert.deepEqual([preview.priority, preview.rerun_of, preview.able_workers], [9, first.id, 0]);
     assert.deepEqual(preview.args, first.args);
     const wrong = { changes: { imagee: 'j' } };
