@@ -145,7 +145,8 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const said of [
       /^args +'--catchment=Aare & "Reuss" \$\(id\)' --steps 50 --verbose '--layer=flood depth' --layer=speed '--temp=\$\{TMPDIR\}'$/m,
       /^\[--catchment=Aare & "Reuss" \$\(id\)\]\n\[--steps\]\n\[50\]\n\[--verbose\]\n\[--layer=flood depth\]\n\[--layer=speed\]\n\[--temp=\$\{TMPDIR\}\]$/m,
-      /inputs\.catchment must be a string/,
+      /inputs\.catchment is required/,
+      /inputs\.steps must be an integer/,
       /inputs\.forcast is not a declared/,
       /^\$\(ID\); `ID`$/m,
       /command\[2\]: \$\{inputs\.text\}: would become code of sh: pass it in env and use "\$NAME"/,
