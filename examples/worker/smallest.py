@@ -166,7 +166,8 @@ def leave():
     os._exit(3 if key_is_refused else 0)
 
 
-signal.signal(signal.SIGTERM, drain)
+for name in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(name, drain)
 threading.Thread(target=heartbeats, daemon=True).start()
 while stop_at == float("inf"):
     while not accepted:

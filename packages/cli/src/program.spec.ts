@@ -88,7 +88,10 @@ async function runAgainst(
 test('def apply shows what the service warns of', async () => {
   const headers = { Warning: ['299 - "a \\"b\\" is none"', '299 - "c, too"'] };
   const { notes } = await runAgainst(headers, ['def', 'apply', '-f', '-'], '{}');
-  assert.equal(notes, 'longshore: warning: a "b" is none\nlongshore: warning: c, too\n');
+  assert.equal(
+    notes,
+    'longshore: warning: standard input:1: a "b" is none\nlongshore: warning: standard input:1: c, too\n',
+  );
   assert.equal((await runAgainst({}, ['def', 'apply', '-f', '-'], '{}')).notes, '');
 });
 

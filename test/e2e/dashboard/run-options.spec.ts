@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo, type Send } from '../../support/app/test-app.js';
+import { newSecretsKey, senderTo, type Send } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
 
 /** What a run may say besides its image, inputs and resources. */
@@ -55,7 +54,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startService({ env: { SERVICE_SECRETS_KEY: randomBytes(32).toString('base64') } });
+    service = await startService({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });

@@ -84,7 +84,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
       </Fact>
       <Fact name="Events go to">
         {delivery === null ? (
-          <span className="muted">no feed</span>
+          <span className="muted">no topic named</span>
         ) : (
           <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
         )}
