@@ -128,7 +128,10 @@ describe('docker/compose.yaml', () => {
   });
 
   test('mounts nothing of the host into the worker but the socket of the engine', () => {
-    assert.deepEqual(file.services['worker']?.volumes, ['/var/run/docker.sock:/var/run/docker.sock']);
+    assert.deepEqual(file.services['worker']?.volumes, [
+      '/var/run/docker.sock:/var/run/docker.sock',
+      'worker:/var/lib/longshore-worker',
+    ]);
   });
 
   describe('as Compose reads it', skipFor(skip), () => {
