@@ -35,6 +35,7 @@ describe('settings', () => {
       workers: 1,
       logLevel: 'info',
       workerTimeout: 60,
+      workerAwayMax: 600,
       databaseUrl: undefined,
       dataDir: '.data',
       apiKeys: [],
