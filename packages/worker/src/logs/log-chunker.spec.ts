@@ -114,7 +114,7 @@ describe('LogChunker', () => {
     const ended = new LogChunker();
     ended.end();
     assert.equal(ended.isChunkReady, true);
-    assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true });
+    assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true, ends: null });
   });
 
   it("limits the lines of a chunk to the service's limit", () => {

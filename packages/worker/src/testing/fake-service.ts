@@ -12,6 +12,7 @@ import type {
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
+  HeldAttempt,
   KeyView,
   LogChunk,
   LogPosition,
@@ -49,6 +50,7 @@ export interface Call {
     | 'heartbeat'
     | 'whoami'
     | 'claim'
+    | 'listHeld'
     | 'removeWorker'
     | 'getRun'
     | 'getTimeline'
@@ -73,6 +75,9 @@ export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 
 /** A run that changes nothing about the container of its image. */
 export const PLAIN: RunContainer = Object(readContainer({}));
+
+/** States in which a worker has a run. */
+const HELD: ReadonlySet<string> = new Set(['ASSIGNED', 'RUNNING']);
 
 const TIME_LIMIT_MS = 10_000;
 
@@ -197,6 +202,15 @@ export class FakeService implements ServiceApi {
 
   whoami(): Promise<Answer<KeyView>> {
     return this.answer({ what: 'whoami' }, () => ok(this.key));
+  }
+
+  listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>> {
+    return this.answer({ what: 'listHeld' }, () => {
+      const held = [...this.runs.values()].filter((run) => run.workerId === workerId && HELD.has(run.state));
+      return ok(
+        held.map(({ id: runId, attempt }) => ({ runId, attempt, log: this.logs.position(runId, attempt) })),
+      );
+    });
   }
 
   removeWorker(): Promise<Answer<null>> {
