@@ -377,6 +377,5 @@ export function eventTypes(run: FakeRun): string[] {
 
 /** The error_message of the run's last event; empty: none. */
 export function errorMessage(run: FakeRun): string {
-  const message = run.timeline.at(-1)?.payload?.['error_message'];
-  return typeof message === 'string' ? message : '';
+  return String(run.timeline.at(-1)?.payload?.['error_message'] ?? '');
 }
