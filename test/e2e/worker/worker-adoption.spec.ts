@@ -86,6 +86,10 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
     assert.equal(created.status, 201, created.text);
     return created.body.id;
   };
+  const put = async (value: string): Promise<void> => {
+    const { status, text } = await send('PUT', '/secrets/token', { body: { kind: 'opaque', value } });
+    assert.ok(status < 300, text);
+  };
   const get = async (id: string): Promise<any> => (await send('GET', `/runs/${id}`)).body;
   const untilState = async (id: string, ...states: string[]): Promise<any> => {
     await until(async () => states.includes((await get(id)).state), `run ${id} is ${states.join(' or ')}`);
@@ -159,8 +163,7 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
   });
 
   test('masks a value that was cut between the last line of the old process and the first of the new one', async () => {
-    const body = { value: 'first-half-second-half' };
-    assert.ok((await send('PUT', '/secrets/token', { body })).status < 300);
+    await put('first-half-second-half');
     const script = `printf 'begin %.10s' "$TOKEN"; sleep 6; printf '%s end\\n' "\${TOKEN#first-half}"; cat /run/key`;
     const image = await forTests.engine.publishScript('cuts', script);
     const id = await create(image, {
@@ -169,7 +172,7 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
     });
     await untilPrinted(id, 'begin');
     await kill();
-    await send('PUT', '/secrets/token', { body: { value: 'another-value' } });
+    await put('another-value');
     await startWorker();
     await untilState(id, 'COMPLETED');
     const lines = await printed(id);

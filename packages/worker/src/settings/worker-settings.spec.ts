@@ -225,3 +225,10 @@ test('refuses volumes that the runtime cannot offer', () => {
     message: /the runtime process offers no volumes/,
   });
 });
+
+test('refuses to leave programs that end with the worker', () => {
+  const env = { SERVICE_API_KEY: 'k', SERVICE_WORKER_RUNTIME: 'process', SERVICE_WORKER_ON_STOP: 'leave' };
+  assert.deepEqual(problemsOf(env), [
+    'SERVICE_WORKER_ON_STOP must be drain or leave: with the runtime process, programs end with the worker, got "leave"',
+  ]);
+});

@@ -76,9 +76,6 @@ export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 /** A run that changes nothing about the container of its image. */
 export const PLAIN: RunContainer = Object(readContainer({}));
 
-/** States in which a worker has a run. */
-const HELD: ReadonlySet<string> = new Set(['ASSIGNED', 'RUNNING']);
-
 const TIME_LIMIT_MS = 10_000;
 
 /** After how long a held heartbeat sees a lost run, in milliseconds. */
@@ -206,7 +203,9 @@ export class FakeService implements ServiceApi {
 
   listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>> {
     return this.answer({ what: 'listHeld' }, () => {
-      const held = [...this.runs.values()].filter((run) => run.workerId === workerId && HELD.has(run.state));
+      const held = [...this.runs.values()].filter(
+        (run) => run.workerId === workerId && ['ASSIGNED', 'RUNNING'].includes(run.state),
+      );
       return ok(
         held.map(({ id: runId, attempt }) => ({ runId, attempt, log: this.logs.position(runId, attempt) })),
       );
@@ -377,5 +376,6 @@ export function eventTypes(run: FakeRun): string[] {
 
 /** The error_message of the run's last event; empty: none. */
 export function errorMessage(run: FakeRun): string {
-  return String(run.timeline.at(-1)?.payload?.['error_message'] ?? '');
+  const message = run.timeline.at(-1)?.payload?.['error_message'];
+  return typeof message === 'string' ? message : '';
 }

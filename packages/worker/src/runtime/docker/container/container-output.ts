@@ -94,6 +94,8 @@ export class ContainerOutput {
   private readonly beginnings: OutputBeginnings;
   /** Chunks of streams of which too little is here to tell whether the log begins with their beginnings. */
   private pending: Chunk[] = [];
+  /** Whether the log lacks the beginning that an earlier process has read. */
+  private isForeign = false;
 
   constructor(
     private readonly container: Dockerode.Container,
@@ -220,11 +222,13 @@ export class ContainerOutput {
       const skipped = isLost ? 0 : Math.min(skip[name], bytes.length);
       const chunk = { stream: name, bytes: bytes.subarray(skipped) };
       this.beginnings.add(name, chunk.bytes);
-      if (!isLost && (!isFound || isOther || this.beginnings.isKnown(name) === false)) {
+      const isForeign = !this.isForeign && this.beginnings.isKnown(name) === false;
+      if (!isLost && (!isFound || isOther || isForeign)) {
         isLost = true;
         isFound = true;
         log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
-        yield* this.goOnWithout();
+        if (isForeign) yield* this.goOnWithout();
+        yield this.note(GAP_LINE);
         skip.stdout = skip.stderr = 0;
       }
       if (isLost) {
@@ -243,16 +247,16 @@ export class ContainerOutput {
 
   /** What an earlier process has read is counted, although the log does not have it. */
   private *goOnWithout(): Generator<Chunk> {
+    this.isForeign = true;
     this.pending = [];
-    const { earlier } = this.options;
-    for (const stream of earlier === null || this.checkpoint !== null ? [] : (['stdout', 'stderr'] as const))
-      yield { stream, bytes: Buffer.alloc(0), at: earlier?.ends[stream] ?? 0 };
-    yield this.note(GAP_LINE);
+    const { stdout, stderr } = this.options.earlier?.ends ?? NOTHING_READ;
+    yield { stream: 'stdout', bytes: Buffer.alloc(0), at: stdout };
+    yield { stream: 'stderr', bytes: Buffer.alloc(0), at: stderr };
   }
 
   /** The chunk, once its stream is known to begin as it did for the earlier process. */
   private *recognized(chunk: Chunk): Generator<Chunk> {
-    if (this.beginnings.isKnown(chunk.stream) === null) {
+    if (!this.isForeign && this.beginnings.isKnown(chunk.stream) === null) {
       this.pending.push(chunk);
       return;
     }
