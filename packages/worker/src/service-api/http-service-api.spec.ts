@@ -337,23 +337,3 @@ function refusalOf(...members: readonly string[]): Response {
   const errors = members.map((name) => `payload.${name} is not a known field`);
   return Response.json({ detail: 'Request validation failed', errors }, { status: 400 });
 }
-
-test('reads which attempts the worker holds, and sends and reads where their logs go on', async () => {
-  const run = { id: 'r', attempt: 2, next_chunk: 3, next_line: 12 };
-  const service = new StubService({ runs: [run, { ...run, id: 's', cursor: 'c' }] });
-  const log = { nextChunk: 3, nextLine: 12 };
-  assert.deepEqual(await service.api.listHeld(WORKER), {
-    kind: 'ok',
-    value: [
-      { runId: 'r', attempt: 2, log },
-      { runId: 's', attempt: 2, log: { ...log, cursor: 'c' } },
-    ],
-  });
-  assert.equal(service.received[0]?.route, `GET /workers/${encodeURIComponent(WORKER)}/runs`);
-  const logs = new StubService({ next_chunk: 1, next_line: 0, cursor: 'c' });
-  const address = { runId: 'r', attempt: 1, workerId: WORKER, number: 0 };
-  const chunk = { firstLine: 0, lines: [], skippedBytes: 0, isLast: true, cursor: 'c' };
-  const stored = await logs.api.putLogChunk(address, chunk, CALL.signal);
-  assert.deepEqual(stored, { kind: 'ok', value: { nextChunk: 1, nextLine: 0, cursor: 'c' } });
-  assert.deepEqual(logs.bodies(), [{ first_line: 0, lines: [], is_last: true, cursor: 'c' }]);
-});

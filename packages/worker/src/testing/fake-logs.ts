@@ -1,4 +1,5 @@
-import type { Answer, ChunkAddress, LogChunk, LogPosition } from '../service-api/service-api.js';
+import type { Answer, ChunkAddress, HeldAttempt, LogChunk, LogPosition } from '../service-api/service-api.js';
+import type { FakeRun } from './fake-service.js';
 
 type Stored = Answer<LogPosition>;
 
@@ -32,6 +33,13 @@ export class FakeLogs {
     if (chunk.lines.length === 0 && !chunk.isLast) return { kind: 'refused', status: 400, detail: 'Empty' };
     stored.push(chunk);
     return { kind: 'ok', value: this.position(runId, attempt) };
+  }
+
+  /** The attempts of the runs that the worker holds. */
+  held(runs: Iterable<FakeRun>, workerId: string): HeldAttempt[] {
+    return [...runs]
+      .filter((run) => run.workerId === workerId && ['ASSIGNED', 'RUNNING'].includes(run.state))
+      .map(({ id: runId, attempt }) => ({ runId, attempt, log: this.position(runId, attempt) }));
   }
 
   position(runId: string, attempt: number): LogPosition {

@@ -202,14 +202,7 @@ export class FakeService implements ServiceApi {
   }
 
   listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>> {
-    return this.answer({ what: 'listHeld' }, () => {
-      const held = [...this.runs.values()].filter(
-        (run) => run.workerId === workerId && ['ASSIGNED', 'RUNNING'].includes(run.state),
-      );
-      return ok(
-        held.map(({ id: runId, attempt }) => ({ runId, attempt, log: this.logs.position(runId, attempt) })),
-      );
-    });
+    return this.answer({ what: 'listHeld' }, () => ok(this.logs.held(this.runs.values(), workerId)));
   }
 
   removeWorker(): Promise<Answer<null>> {
