@@ -25,13 +25,13 @@ export class Baseline1795000000001 implements MigrationInterface {
     await q.query(`
       drop table
         audit_entries, api_keys, secrets, definitions,
-        worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
+        worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
         bulk_operations, idempotency_keys, run_terms, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
-        record_removed_runs(), keep_run_terms(),
+        record_removed_runs(), keep_run_terms(), count_rerun(),
         commit_order_bound(), next_commit_order(), require_all_written(bigint, bigint);
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
@@ -114,6 +114,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         created_by uuid,
         created_by_name text,
         rerun_of uuid,
+        reruns integer,
         request json,
         inputs json not null,
         outputs_template json not null,
@@ -171,37 +172,38 @@ export class Baseline1795000000001 implements MigrationInterface {
       ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
       -- Lists. Each index has the outcome before the time, so that a filter together with an outcome is one range of it as well;
-      -- a list of all runs merges one range an outcome. The indexes of two fields are for values that are frequent but never
-      -- meet, of which a list would read all runs of the rarer one.
+      -- a list of all runs merges one range an outcome. They ascend, though lists are read from the newest run: PostgreSQL fills
+      -- the pages of a range that grows at its end, and halves those of one that grows at its start. The indexes of two fields are
+      -- for values that are frequent but never meet, of which a list would read all runs of the rarer one.
       -- The predicate of runs_by_outcome holds for every run: the planner uses it only for lists that ask for it.
-      create index runs_by_outcome on runs (outcome, created_at desc, id desc)
+      create index runs_by_outcome on runs (outcome, created_at, id)
         where max_attempts > 0;
-      create index runs_by_image on runs (image, outcome, created_at desc, id desc);
-      create index runs_by_definition on runs (definition_id, outcome, created_at desc, id desc)
+      create index runs_by_image on runs (image, outcome, created_at, id);
+      create index runs_by_definition on runs (definition_id, outcome, created_at, id)
         where definition_id is not null;
-      create index runs_by_topic on runs (topic, outcome, created_at desc, id desc)
+      create index runs_by_topic on runs (topic, outcome, created_at, id)
         where topic is not null;
-      create index runs_by_concurrency_key on runs (concurrency_key, outcome, created_at desc, id desc)
+      create index runs_by_concurrency_key on runs (concurrency_key, outcome, created_at, id)
         where concurrency_key is not null;
-      create index runs_by_creator on runs (created_by, outcome, created_at desc, id desc)
+      create index runs_by_creator on runs (created_by, outcome, created_at, id)
         where created_by is not null;
-      create index runs_by_rerun on runs (rerun_of, outcome, created_at desc, id desc)
+      create index runs_by_rerun on runs (rerun_of, outcome, created_at, id)
         where rerun_of is not null;
-      create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at desc, id desc)
+      create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at, id)
         where definition_id is not null;
-      create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at desc, id desc)
+      create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at, id)
         where topic is not null and definition_id is not null;
       -- A topic and an image together may be longer than an entry of an index can be (2,704 bytes).
       create index runs_by_topic_and_image_hash
-        on runs (topic, hashtextextended(image, 0), outcome, created_at desc, id desc)
+        on runs (topic, hashtextextended(image, 0), outcome, created_at, id)
         where topic is not null;
-      create index runs_by_name on runs (name collate "C", created_at desc, id desc)
+      create index runs_by_name on runs (name collate "C", created_at, id)
         where name is not null;
-      create index runs_by_cause on runs (cause, outcome, created_at desc, id desc)
+      create index runs_by_cause on runs (cause, outcome, created_at, id)
         where cause is not null;
-      create index runs_by_exit_code on runs (exit_code, outcome, created_at desc, id desc)
+      create index runs_by_exit_code on runs (exit_code, outcome, created_at, id)
         where exit_code is not null;
-      create index runs_by_worker on runs (ended_worker, outcome, created_at desc, id desc)
+      create index runs_by_worker on runs (ended_worker, outcome, created_at, id)
         where ended_worker is not null;
       -- For the runs that ended after a time and were created long before it: the others are found by their creation.
       create index runs_by_end on runs (outcome, finished_at, created_at)
@@ -309,7 +311,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         created_at timestamptz(3) not null,
         primary key (run_id, term)
       ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
-      create index run_terms_in_lists on run_terms (term, outcome, created_at desc, run_id desc);
+      create index run_terms_in_lists on run_terms (term, outcome, created_at, run_id);
 
       create function keep_run_terms() returns trigger language plpgsql as $$
       begin
@@ -349,6 +351,15 @@ export class Baseline1795000000001 implements MigrationInterface {
         for each row when (old.selector is not null or old.labels is not null) execute function keep_run_terms();
       create trigger remove_all_run_terms after truncate on runs
         for each statement execute function keep_run_terms();
+
+      -- At the end of the transaction, so that the row of a run that is changed in it too is written before.
+      create function count_rerun() returns trigger language plpgsql as $$
+      begin
+        update runs set reruns = coalesce(reruns, 0) + 1 where id = new.rerun_of;
+        return null;
+      end $$;
+      create constraint trigger count_rerun after insert on runs deferrable initially deferred
+        for each row when (new.rerun_of is not null) execute function count_rerun();
 
       create table idempotency_keys (
         scope text primary key,
@@ -627,6 +638,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         drained_at timestamptz(3) not null,
         seen_at timestamptz(3) not null default now()
       );
+
+      create table worker_absences (
+        worker_id text primary key,
+        until timestamptz(3) not null
+      );
     `);
   }
 
@@ -659,6 +675,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         concurrency_key text,
         concurrency_limit integer,
         retry_on text,
+        created_by uuid,
+        created_by_name text,
+        updated_by uuid,
+        updated_by_name text,
         primary key (id, version)
       );
       create index definitions_latest on definitions (id, created_at desc, creation_order desc);

@@ -26,7 +26,7 @@ export async function dumpSchema(executor: SqlExecutor): Promise<string> {
               where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
             (select array_agg(k.conname || ' ' || pg_get_constraintdef(k.oid) order by k.conname)
                from pg_constraint k
-              where k.conrelid = c.oid and k.contype <> 'n') as constraints,
+              where k.conrelid = c.oid and k.contype not in ('n', 't')) as constraints,
             (select array_agg(pg_get_indexdef(i.indexrelid) order by i.indexrelid::regclass::text)
                from pg_index i
               where i.indrelid = c.oid

@@ -45,6 +45,7 @@ describe('settings', () => {
       maxReclaims: 3,
       lossPatience: 900,
       feedEnabled: true,
+      defaultTopic: undefined,
       feedRetentionDays: 7,
       runRetentionDays: 0,
       auditRetentionDays: 400,
@@ -87,6 +88,7 @@ describe('settings', () => {
       SERVICE_DATA_DIR: '/var/lib/x y',
       SERVICE_SCHEDULER: 'my.Own-strategy_2',
       SERVICE_EXTENSIONS: 'a.js, /b c.js',
+      SERVICE_DEFAULT_TOPIC: '🚀'.repeat(255),
       SERVICE_WORKER_POOL: 'shared',
     };
     const flags = Object.entries(texts).flatMap(([name, text]) => [
@@ -94,8 +96,11 @@ describe('settings', () => {
       text,
     ]);
     for (const settings of [loadSettings([], texts), loadSettings(flags, {})]) {
-      const { host, logLevel, dataDir, scheduler, extensions, workerPool } = settings;
-      assert.deepEqual([host, logLevel, dataDir, scheduler, extensions, workerPool], Object.values(texts));
+      const { host, logLevel, dataDir, scheduler, extensions, defaultTopic, workerPool } = settings;
+      assert.deepEqual(
+        [host, logLevel, dataDir, scheduler, extensions, defaultTopic, workerPool],
+        Object.values(texts),
+      );
     }
     assert.equal(loadSettings(['--reload'], {}).reload, true);
     assert.equal(loadSettings([], { SERVICE_FEED_ENABLED: 'false' }).feedEnabled, false);
@@ -147,6 +152,7 @@ describe('settings', () => {
     ['SERVICE_SCHEDULER', '../x'],
     ['SERVICE_EXTENSIONS', 'a\nb'],
     ['SERVICE_FEED_ENABLED', 'maybe'],
+    ['SERVICE_DEFAULT_TOPIC', 'a\nb', 'a\u202eb'],
     ['SERVICE_WORKER_POOL', 'redis'],
   ] as const) {
     for (const value of values) {
@@ -158,6 +164,11 @@ describe('settings', () => {
       });
     }
   }
+
+  it('refuse a default topic that is longer than a topic may be', () => {
+    const [problem = ''] = problemsOf([], { SERVICE_DEFAULT_TOPIC: 'x'.repeat(256) });
+    assert.match(problem, /^SERVICE_DEFAULT_TOPIC must be a text .* of 1 to 255 characters, got "x+\.\.\."$/);
+  });
 
   for (const { field, env, flag = '', kind, allowed, default: preset } of SETTING_KEYS) {
     if (kind === 'text' || kind === 'boolean') continue;

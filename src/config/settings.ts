@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { Transform } from 'class-transformer';
 import { IsIn, IsOptional, IsString, ValidateBy } from 'class-validator';
 import { errorText } from '@longshore/common/errors';
+import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
 import {
@@ -78,6 +79,13 @@ export class Settings extends Budgets {
     'Seconds without a heartbeat after which a worker is stale.',
   )
   readonly workerTimeout: number;
+
+  @IntegerSetting(
+    'SERVICE_WORKER_AWAY_MAX_S',
+    { min: 0, max: 43_200, default: 600 },
+    'Seconds for which a worker that says so may be away and keep its runs, at most; 0: workers lose their runs after the worker timeout.',
+  )
+  readonly workerAwayMax: number;
 
   /** Holds a password. Undefined means the embedded PostgreSQL. */
   @Secret(
@@ -193,6 +201,22 @@ export class Settings extends Budgets {
     'Write events to the feeds of their topics; with false there are no feeds.',
   )
   readonly feedEnabled: boolean;
+
+  /** Has the form of `topic` of `event_delivery`. */
+  @TextSetting(
+    'SERVICE_DEFAULT_TOPIC',
+    {
+      allowed: 'a text without control characters of 1 to 255 characters',
+      check: ValidateBy({
+        name: 'isTopic',
+        validator: {
+          validate: (text) => lengthWithin(String(text), 1, 255) && NO_CONTROL_CHARACTERS.test(String(text)),
+        },
+      }),
+    },
+    'Topic of runs that name none; when unset, such runs are on no feed.',
+  )
+  readonly defaultTopic: string | undefined;
 
   @IntegerSetting(
     'SERVICE_FEED_RETENTION_DAYS',

@@ -19,15 +19,16 @@ export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 const UPSERT_LOCK = 1_417_208_835;
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
-const CONTENT = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
-const NEW_VERSION = DEFINITIONS.unnest(CONTENT, { firstParam: 2 });
-const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONTENT)}, created_at, updated_at)
-       select ${DEFINITIONS.columns(CONTENT, 'v')}, clock_timestamp(), clock_timestamp()
+const GIVEN = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
+const REPLACED = DEFINITIONS.except('createdAt', 'createdBy', 'createdByName', 'creationOrder');
+const NEW_VERSION = DEFINITIONS.unnest(GIVEN, { firstParam: 2 });
+const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(GIVEN)}, created_at, updated_at)
+       select ${DEFINITIONS.columns(GIVEN, 'v')}, clock_timestamp(), clock_timestamp()
          from ${NEW_VERSION.sql}
         where exists (select from ${DEFINITIONS.name} o where o.id = v.id and o.version = v.version)
            or (select count(*) from ${DEFINITIONS.name} o where o.id = v.id) < $1::integer
            on conflict (id, version) do update
-          set ${DEFINITIONS.set([...CONTENT, 'updatedAt'], 'excluded')}
+          set ${DEFINITIONS.set(REPLACED, 'excluded')}
     returning ${DEFINITIONS.select('d')}, d.xmax = 0 as created`;
 
 @Injectable()
@@ -37,7 +38,7 @@ export class DefinitionRepository {
   ) {}
 
   /**
-   * Stores a version, or replaces it but for its creation time, and records it in the audit log; null when the definition
+   * Stores a version, or replaces it but for its creation, and records it in the audit log; null when the definition
    * has as many versions as it may. TypeORM's upsert does not tell which one it did.
    */
   upsert(
@@ -199,7 +200,13 @@ function replacedFields(
 }
 
 function contentOf(row: DefinitionEntity): Map<string, unknown> {
-  const { createdAt: _createdAt, updatedAt: _updatedAt, ...content } = toDefinitionDto(row);
+  const {
+    createdAt: _createdAt,
+    updatedAt: _updatedAt,
+    created_by: _createdBy,
+    updated_by: _updatedBy,
+    ...content
+  } = toDefinitionDto(row);
   return new Map(Object.entries(content));
 }
 

@@ -81,7 +81,7 @@ export class DefinitionsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<DefinitionDto> {
     const { definition, created, warnings } = isDryRun
-      ? { ...(await this.definitions.preview(body)), created: false }
+      ? { ...(await this.definitions.preview(body, caller)), created: false }
       : await this.definitions.upsert(body, caller);
     response.status(created ? 201 : 200);
     sendWarnings(response, warnings);

@@ -1,25 +1,17 @@
 import { Injectable } from '@nestjs/common';
-import { composeJson, jsonText, lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { nearestName } from '@longshore/common/nearest-name';
+import type { Caller } from '../auth/access.js';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { DomainError, InvalidRequest, OverLimit } from '../common/errors/domain-error.js';
-import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { Problems } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
-import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
-import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
-import { bindOptions } from '../runs/options/option-values.js';
+import { toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import { referenceWarnings } from '../runs/options/plain-references.js';
-import {
-  toEventDeliveryDto,
-  toStoredOptions,
-  toTimeoutsDto,
-  type EventDeliveryDto,
-} from '../runs/dto/run-options.dto.js';
-import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
+import { toStoredOptions } from '../runs/dto/run-options.dto.js';
 import type { RunPreviewDto } from '../runs/dto/op-run.dto.js';
-import { newId } from '../runs/machine/new-id.js';
 import { createRun } from '../runs/machine/run.js';
 import {
   newRun,
@@ -30,7 +22,7 @@ import {
   type RunCreation,
 } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
-import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
+import { DefinitionNotFound } from './definitions.errors.js';
 import type { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   DEFAULT_LIMIT,
@@ -44,9 +36,9 @@ import {
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
 import type { InputSpecInputDto } from './dto/specs.dto.js';
-import { checkSpecs, completeInputs, typeWarnings } from './input-specs.js';
+import { toRunRequest } from './definition-run.js';
+import { checkSpecs, typeWarnings } from './input-specs.js';
 import { checkTemplates } from './templates/check-templates.js';
-import { expandOptions } from './templates/expand-options.js';
 
 /** After a definition was too large: only a change of the settings, or of the stored definitions, helps. */
 const RETRY_AFTER_S = 3600;
@@ -65,13 +57,13 @@ export class DefinitionsService {
    */
   async upsert(
     body: CreateDefinitionDto,
-    by: Author,
+    by: Caller,
   ): Promise<{
     readonly definition: DefinitionDto;
     readonly created: boolean;
     readonly warnings: readonly string[];
   }> {
-    const { toStore, warnings } = this.#checked(body);
+    const { toStore, warnings } = this.#checked(body, by);
     const { maxDefinitionVersions } = this.settings;
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) {
@@ -82,14 +74,20 @@ export class DefinitionsService {
   }
 
   /** What {@link upsert} would store, with its errors but that of too many versions. */
-  async preview(body: CreateDefinitionDto): Promise<{
+  async preview(
+    body: CreateDefinitionDto,
+    by: Caller,
+  ): Promise<{
     readonly definition: DefinitionPreviewDto;
     readonly warnings: readonly string[];
   }> {
-    const { toStore, warnings } = this.#checked(body);
+    const { toStore, warnings } = this.#checked(body, by);
     const now = new Date();
-    const before = await this.definitions.find(body.id, body.version);
-    const row = { ...toStore, createdAt: before?.createdAt ?? now, updatedAt: now, creationOrder: '0' };
+    const { createdAt, createdBy, createdByName } = (await this.definitions.find(body.id, body.version)) ?? {
+      ...toStore,
+      createdAt: now,
+    };
+    const row = { ...toStore, createdAt, createdBy, createdByName, updatedAt: now, creationOrder: '0' };
     const run = createRun(newRun({ image: body.image }, {}), now);
     const able = await this.runs.countAbleWorkers({
       ...run,
@@ -99,11 +97,14 @@ export class DefinitionsService {
     return { definition: { ...toDefinitionDto(row), able_workers: able }, warnings };
   }
 
-  #checked(body: CreateDefinitionDto): {
+  #checked(
+    body: CreateDefinitionDto,
+    by: Caller,
+  ): {
     readonly toStore: DefinitionRow;
     readonly warnings: readonly string[];
   } {
-    const toStore = toRow(body);
+    const toStore = toRow(body, by);
     const specs = new Map(Object.entries(toStore.inputSpecs));
     const problems = new Problems();
     for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
@@ -213,62 +214,6 @@ export class DefinitionsService {
   }
 }
 
-/** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
-export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
-  const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-  if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
-  const { inputs } = outcome;
-  const id = newId();
-  // What the body replaces is not looked at.
-  const replaced = new Set(
-    ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
-  );
-  const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
-  const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
-  const merged = mergeExecutionOptions(
-    { ...definition, options },
-    bindOptions(body, { id, name: body.name }),
-  );
-  if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
-  const constraints = mergeConstraints(definition, body.constraints);
-  if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);
-  const policy = { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) };
-  const problem = growthProblem(policy, constraints.merged);
-  if (problem !== undefined) throw new InvalidRequest(VALIDATION_FAILED, [problem]);
-  return {
-    id,
-    image: definition.image,
-    priority: body.priority,
-    inputs,
-    outputs: body.outputs,
-    constraints: constraints.merged,
-    retry_policy: policy,
-    timeouts: { ...toTimeoutsDto(definition), ...withoutAbsent(body.timeouts ?? {}) },
-    event_delivery: mergeEventDelivery(definition, body.event_delivery?.attributes),
-    ...merged,
-    start_at: body.start_at,
-    name: body.name,
-    definition: { id: definition.id, version: definition.version },
-    copy: {
-      body: lazyObject(stringifyJson(body)),
-      definition_updated_at: definition.updatedAt.toISOString(),
-    },
-  };
-}
-
-/** The event delivery of a definition, with more attributes. @throws InvalidRequest for attributes without a topic */
-function mergeEventDelivery(
-  definition: DefinitionEntity,
-  attributes: Record<string, string> | undefined,
-): EventDeliveryDto | null {
-  const delivery = toEventDeliveryDto(definition);
-  if (attributes === undefined) return delivery;
-  if (delivery !== null) return { ...delivery, attributes: { ...delivery.attributes, ...attributes } };
-  throw new InvalidRequest(VALIDATION_FAILED, [
-    'event_delivery.attributes must be absent for a definition without a topic',
-  ]);
-}
-
 /** What counts for the size of a definition. */
 const COUNTED = [
   'image',
@@ -288,7 +233,7 @@ function bytesOf(row: DefinitionRow): number {
   return Buffer.byteLength(stringifyJson(declared));
 }
 
-function toRow(body: CreateDefinitionDto): DefinitionRow {
+function toRow(body: CreateDefinitionDto, { keyId, name }: Caller): DefinitionRow {
   const { event_delivery: delivery } = body;
   return {
     id: body.id,
@@ -301,6 +246,10 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
+    createdBy: keyId,
+    createdByName: name,
+    updatedBy: keyId,
+    updatedByName: name,
   };
 }
 

@@ -118,18 +118,22 @@ function valueProblem(spec: InputSpec, value: JsonValue, text: string): string |
 /**
  * Checks inputs (null: absent) and appends defaults, both with their exact text; one line for each problem. Without specs
  * it accepts all inputs.
+ * @returns `filled`: the names of the inputs that have their defaults
  */
 export function completeInputs(
   specs: ReadonlyMap<string, InputSpec>,
   inputs: JsonObject,
-): { readonly inputs: JsonObject } | { readonly problems: readonly string[] } {
-  if (specs.size === 0) return { inputs };
+):
+  | { readonly inputs: JsonObject; readonly filled: readonly string[] }
+  | { readonly problems: readonly string[] } {
+  if (specs.size === 0) return { inputs, filled: [] };
   const given = new Map(Object.entries(inputs));
   const problems = [...given.keys()]
     .filter((name) => !specs.has(name))
     .map((name) => `inputs.${name} is not a declared input`);
   const texts = memberTexts(inputs);
   const members = [...texts].filter(([, text]) => text !== 'null');
+  const filled: string[] = [];
   for (const [name, spec] of specs) {
     const isGiven = (given.get(name) ?? null) !== null;
     const value = isGiven ? given.get(name) : spec.default;
@@ -140,7 +144,10 @@ export function completeInputs(
     const text = (isGiven ? texts.get(name) : memberText(spec, 'default')) ?? 'null';
     const problem = valueProblem(spec, value, text);
     if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
-    else if (!isGiven) members.push([name, text]);
+    else if (!isGiven) {
+      members.push([name, text]);
+      filled.push(name);
+    }
   }
-  return problems.length > 0 ? { problems } : { inputs: composeJson(members) };
+  return problems.length > 0 ? { problems } : { inputs: composeJson(members), filled };
 }

@@ -64,7 +64,7 @@ export class RunsService {
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
     private readonly slots: ConcurrencySlots,
-    @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys'>,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys' | 'defaultTopic'>,
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. @throws SecretsNotConfigured */
@@ -78,7 +78,7 @@ export class RunsService {
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
     if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
       throw new SecretsNotConfigured();
-    return newRun(request, origin);
+    return newRun(request, origin, this.settings.defaultTopic);
   }
 
   /** The run that a request would create now. Nothing is stored. @throws SecretsNotConfigured */
@@ -228,8 +228,8 @@ export interface RunRequest extends RequestedExecutionOptions {
 /** Who asks for a run, and the trace that it belongs to. */
 export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
 
-/** The run that a request asks for, with new ids. */
-export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRun {
+/** The run that a request asks for, with new ids. @param defaultTopic of a request that names none */
+export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaultTopic?: string): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
@@ -248,7 +248,7 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRu
     requirementId: requirementIdOf(requirementsOf({ cpu, vramMb, extraConstraints, ...options })),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     name: request.name ?? null,
-    topic: delivery?.topic ?? null,
+    topic: delivery?.topic ?? defaultTopic ?? null,
     attributes: delivery?.attributes ?? null,
     definitionId: definition?.id ?? null,
     definitionVersion: definition?.version ?? null,
@@ -263,9 +263,12 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin): NewRu
   };
 }
 
-/** The request, if references to the id of the run were replaced in it: another run has another id. */
+/** The fields of a request in which references to the id of the run were replaced, if any: another run has another id. */
 function copyOf(request: RunRequest, bound: RunRequest): RunRequestCopy | null {
-  if (bound === request || stringifyJson(bound) === stringifyJson(request)) return null;
-  const { id: _, rerunOf: _rerun, definition: _definition, copy: _copy, ...body } = request;
-  return { body: lazyObject(stringifyJson(body)) };
+  if (bound === request) return null;
+  const replaced = Object.entries(request).filter(([field, value]) => {
+    const used: unknown = Reflect.get(bound, field);
+    return used !== value && stringifyJson(used) !== stringifyJson(value);
+  });
+  return replaced.length === 0 ? null : { body: lazyObject(stringifyJson(Object.fromEntries(replaced))) };
 }

@@ -1,4 +1,4 @@
-import { groupOf } from './pool/worker-pool.js';
+import { groupOf, noWorkers } from './pool/worker-pool.js';
 import type { WorkerStatus } from './workers.service.js';
 
 /** An amount of a resource, and what runs use of it. */
@@ -9,7 +9,7 @@ export interface Usage {
 
 /** Workers by group, and the resources of the active group; GPU memory over all GPUs. */
 export function summariseWorkers(workers: Iterable<Omit<WorkerStatus, 'assigned'>>) {
-  const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
+  const counts = noWorkers();
   const cpuMillis = { total: 0, used: 0 };
   const ramMb = { total: 0, used: 0 };
   const vramMb = { total: 0, used: 0 };

@@ -189,7 +189,7 @@ export class WorkersController {
     request: Request,
     caller: Caller,
   ): Promise<{ worker: PooledWorker; named: NamedRuns }> {
-    const heartbeat = toHeartbeat(body);
+    const heartbeat = toHeartbeat(body, this.settings.workerAwayMax);
     const worker = await this.workers.heartbeat(heartbeat, caller.keyId);
     const ending = (body.ending_ops ?? [])
       .filter(({ id }) => isRunId(id))

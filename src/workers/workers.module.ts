@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Settings } from '../config/settings.js';
-import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
+import { WorkerAbsenceEntity, WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { HeldHeartbeats, LostRuns } from './heartbeats/held-heartbeats.js';
@@ -16,7 +16,7 @@ import { ReportsController, WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
 
 @Module({
-  imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
+  imports: [TypeOrmModule.forFeature([WorkerAbsenceEntity, WorkerDrainEntity]), RunsModule, HealthModule],
   controllers: [WorkersController, ReportsController],
   providers: [
     ...POOL_PROVIDERS,

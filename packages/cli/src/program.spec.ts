@@ -88,7 +88,10 @@ async function runAgainst(
 test('def apply shows what the service warns of', async () => {
   const headers = { Warning: ['299 - "a \\"b\\" is none"', '299 - "c, too"'] };
   const { notes } = await runAgainst(headers, ['def', 'apply', '-f', '-'], '{}');
-  assert.equal(notes, 'longshore: warning: a "b" is none\nlongshore: warning: c, too\n');
+  assert.equal(
+    notes,
+    'longshore: warning: standard input:1: a "b" is none\nlongshore: warning: standard input:1: c, too\n',
+  );
   assert.equal((await runAgainst({}, ['def', 'apply', '-f', '-'], '{}')).notes, '');
 });
 
@@ -114,9 +117,9 @@ describe('a command with a span', () => {
     ]);
   });
 
-  test('lists the runs that its key has created', async () => {
-    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--mine');
-    assert.deepEqual(requests, ['GET /runs?include_events=false&created_by=me&limit=20']);
+  test('lists the runs that its key has created, and those that repeat a run', async () => {
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--mine', '--rerun-of', 'r');
+    assert.deepEqual(requests, ['GET /runs?include_events=false&created_by=me&rerun_of=r&limit=20']);
   });
 
   test('asks for no time where none is needed', async () => {
@@ -132,6 +135,34 @@ describe('a command with a span', () => {
     assert.deepEqual(
       await requestsOf(SERVICE_TIME, 'keys', 'create', 'y', '-s', 'client', '--expires', '90d'),
       ['POST /api-keys {"name":"y","scopes":["client"],"expires_at":"90d"}'],
+    );
+  });
+});
+
+describe('run rerun', () => {
+  const ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+  const sent = (...flags: readonly string[]) =>
+    requestsOf('2031-05-06T07:08:09Z', 'run', 'rerun', ID, ...flags);
+
+  test('sends what the flags say as changes, and nothing else', async () => {
+    assert.deepEqual(await sent(), [`POST /runs/${ID}/rerun {}`]);
+    assert.deepEqual(
+      await sent('--definition-version', 'latest', '--ram-mb', '400', '-i', 'n=1', '-l', 'a=b', '--', '-x'),
+      [
+        `POST /runs/${ID}/rerun {"definition_version":"latest","changes":{"inputs":{"n":1},"args":["-x"],"labels":{"a":"b"},"constraints":{"ram_mb":400}}}`,
+      ],
+    );
+    assert.deepEqual(await sent('--image', 'j', '--max-attempts', '3', '--topic', 't'), [
+      `POST /runs/${ID}/rerun {"changes":{"image":"j","retry_policy":{"max_attempts":3},"event_delivery":{"topic":"t","attributes":{}}}}`,
+    ]);
+  });
+
+  test('finds the run by its name, and refuses an unknown flag and a word without --', async () => {
+    await assert.rejects(sent('--ram', '400'), /unknown option '--ram'/);
+    await assert.rejects(sent('word'), /put arguments of the container after --/);
+    await assert.rejects(
+      requestsOf('2031-05-06T07:08:09Z', 'run', 'rerun', 'nightly'),
+      /no run has the id or the name/,
     );
   });
 });
@@ -162,8 +193,16 @@ const TOP =
   'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion';
 
 for (const [words, names, meant] of [
-  [['run', 'submit'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run create'],
-  [['run', 'canecl'], 'create, list, diff, get, explain, watch, logs, cancel, retry, label', 'run cancel'],
+  [
+    ['run', 'submit'],
+    'create, list, diff, get, explain, watch, logs, cancel, retry, label, rerun',
+    'run create',
+  ],
+  [
+    ['run', 'canecl'],
+    'create, list, diff, get, explain, watch, logs, cancel, retry, label, rerun',
+    'run cancel',
+  ],
   [['ps'], TOP, 'run list'],
   [['runs'], TOP, 'run list'],
   [['logs'], TOP, 'run logs'],

@@ -14,6 +14,7 @@ import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
 import { addRunLists } from './commands/run-list.js';
+import { addRerun } from './commands/run-rerun.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
 import { addSecrets } from './commands/secrets.js';
@@ -45,6 +46,7 @@ export function makeProgram(context: CliContext): Command {
   addRunReading(run, context);
   addRunWatching(run, context);
   addRunChanges(run, context);
+  addRerun(run, context);
   addBulk(program, context);
   addDefinitions(program, context);
   addWorkers(program, context);

@@ -39,6 +39,7 @@ const explained = {
     last_heartbeat_at: null,
     silent_ms: null,
     is_active: true,
+    away_until: null,
     draining: false,
     reported_running: true,
     ending: null,
@@ -101,20 +102,20 @@ test('an explanation says why a worker does not claim, and what it is unable to 
   ];
   const unable = [{ ability: 'gpus' as const, message: 'no\ndriver' }];
   const worker = { ...WORKER, not_claiming: said, unable };
-  const counts = { active: 1, draining: 0, not_claiming: 1, stale: 0, able_now: 0, able_ever: 0 };
+  const counts = { active: 1, draining: 0, not_claiming: 1, away: 0, stale: 0, able_now: 0, able_ever: 0 };
   const text = explanationText({ ...explained, counts, workers: [worker] }, STYLE);
   assert.match(text, /^w +no +yes +engine_paused: no.{1,2}answer; draining; unable gpus: no.{1,2}driver$/m);
-  assert.match(text, /0 draining, 1 not claiming, 0 stale/);
+  assert.match(text, /0 draining, 1 not claiming, 0 away, 0 stale/);
 });
 
 test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
   const worker = { ...WORKER, draining: true };
-  const counts = { active: 1, draining: 1, not_claiming: 0, stale: 0, able_now: 0, able_ever: 0 };
+  const counts = { active: 1, draining: 1, not_claiming: 0, away: 0, stale: 0, able_now: 0, able_ever: 0 };
   const text = explanationText({ ...explained, counts, workers: [worker] }, STYLE);
   const told =
-    '1 active (0 can take it now, 0 ever; those that claim nothing are not counted), 1 draining, 0 not claiming, 0 stale';
+    '1 active (0 can take it now, 0 ever; those that claim nothing are not counted), 1 draining, 0 not claiming, 0 away, 0 stale';
   assert.ok(text.includes(told), text);
-  const open = { active: 1, draining: 0, not_claiming: 0, stale: 0, able_now: 1, able_ever: 1 };
+  const open = { active: 1, draining: 0, not_claiming: 0, away: 0, stale: 0, able_now: 1, able_ever: 1 };
   assert.ok(
     explanationText({ ...explained, counts: open, workers: [] }, STYLE).includes(
       '1 active (1 can take it now, 1 ever), 0',

@@ -85,6 +85,12 @@ export function isOfLauncher({ body }: Exchange): boolean {
   return isJsonObject(body) && isJsonObject(body['engine']);
 }
 
+/** For how long a heartbeat says that its worker will be away, in seconds; null: it does not say so. */
+export function awaySecondsOf({ body }: Exchange): number | null {
+  const seconds = isJsonObject(body) ? body['away_s'] : null;
+  return typeof seconds === 'number' ? seconds : null;
+}
+
 /** A header as one text; undefined when it was not sent. */
 export function headerOf({ headers }: Exchange, name: string): string | undefined {
   const value = headers[name.toLowerCase()];

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  awaySecondsOf,
   capabilitiesOf,
   eventTypeOf,
   isOfLauncher,
@@ -130,6 +131,11 @@ export class ScenarioContext {
   /** Whether the worker is a launcher, by its newest heartbeat. */
   get isLauncher(): boolean {
     return this.newestHeartbeats(isOfLauncher).includes(true);
+  }
+
+  /** For how long the newest heartbeat says that the worker will be away, in seconds; null: it does not say so. */
+  get awaySeconds(): number | null {
+    return this.newestHeartbeats(awaySecondsOf)[0] ?? null;
   }
 
   /** Waits until a heartbeat from the n-th request on names the run. */

@@ -85,9 +85,9 @@ class Connection:
     def __repr__(self) -> str:
         return f"Longshore({self.url!r})"
 
-    def _read_json(self, answer: Answer, decimals: Optional[bool] = None) -> Any:
+    def _read_json(self, answer: Answer) -> Any:
         try:
-            return from_json(answer.body, decimals=self._decimals if decimals is None else decimals)
+            return from_json(answer.body, decimals=self._decimals)
         except (ValueError, RecursionError):
             raise Refused(answer.status, "not an answer of a Longshore service") from None
 

@@ -13,7 +13,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from .connection import WAIT_S
 from .errors import Refused, RunCancelled, RunFailed
 from .reads import Reads
-from .rerun import request_like
 from .run import AnyRun, JsonObject, Run, id_of, quoted
 
 
@@ -79,25 +78,22 @@ class Runs(Reads):
             body["name"] = name or None
         return Run(self._object("PATCH", f"/runs/{id_of(run)}/labels", body=body))
 
-    def rerun(self, run: AnyRun, *, idempotency_key: Optional[str] = None, **changes: Any) -> Run:
-        """Creates a run like another: of the same version of its definition, or of its image.
+    def rerun(
+        self,
+        run: AnyRun,
+        *,
+        definition_version: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+        **changes: Any,
+    ) -> Run:
+        """Creates a run like another that has ended, from what was asked for then.
 
-        changes: fields of the request that replace those of the run, such as `inputs={"text": "b"}`; labels are merged.
-        Name and `start_at` are not taken over. If the version of the definition is gone, the run is one of the image.
+        definition_version: `"latest"` or a version of its definition; unless given, the one that the run is of.
+        changes: fields of the request that replace those of the run's, such as `inputs={"text": "b"}`, each as a whole; None is
+            as if the request had not given it; labels are merged. Name and `start_at` are not taken over.
         """
-        found = self._read_json(self._ask("GET", f"/runs/{id_of(run)}", query={"include_events": "false"}), decimals=True)
-        definition, version = found.get("op_definition"), found.get("op_definition_version")
-        template: Optional[JsonObject] = None
-        if definition is not None and "image" not in changes:
-            try:
-                template = self._object("GET", f"/definitions/{quoted(definition)}", query={"version": version})
-            except Refused as refused:
-                if refused.status != 404:
-                    raise
-        body = request_like(found, template, changes)
-        if template is None:
-            return self._create("/runs", {}, {"image": found["image"], **body}, idempotency_key)
-        return self._create(f"/definitions/{quoted(definition)}/runs", {"version": version}, body, idempotency_key)
+        body = {"definition_version": definition_version, "changes": _with_files(changes)}
+        return self._create(f"/runs/{id_of(run)}/rerun", {}, body, idempotency_key)
 
     def wait(
         self,
@@ -135,9 +131,7 @@ class Runs(Reads):
     ) -> Run:
         # The service keeps a key for two days, far longer than the patience with a lost answer.
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        given = {name: value for name, value in body.items() if value is not None}
-        if "files" in given:
-            given["files"] = {place: _file(content) for place, content in given["files"].items()}
+        given = _with_files({name: value for name, value in body.items() if value is not None})
         return Run(self._object("POST", path, query=query, body=given, headers=headers))
 
     def _checked(self, run: Run, deadline: Optional[float] = None) -> Run:
@@ -146,6 +140,14 @@ class Runs(Reads):
         if run.state == "CANCELLED":
             raise RunCancelled(run)
         return run
+
+
+def _with_files(fields: Mapping[str, Any]) -> JsonObject:
+    """Fields of a request as the API takes them."""
+    files = fields.get("files")
+    if files is None:
+        return dict(fields)
+    return {**fields, "files": {place: _file(content) for place, content in files.items()}}
 
 
 def _file(content: Any) -> Any:

@@ -59,6 +59,8 @@ export class Worker {
   /** Set when the worker ends for another reason than a shutdown. */
   private failure: StopReason | null = null;
   private unreported = 0;
+  /** Runs that go on without this process. */
+  private readonly left: ClaimedRun[] = [];
 
   constructor(private readonly parts: WorkerParts) {
     const { settings, workerId, api, createExecutor, clock, logger, random, tracing } = parts;
@@ -111,6 +113,7 @@ export class Worker {
       heldRuns: () => [
         ...[...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
         ...this.claims.receiving,
+        ...this.left,
       ],
       onLost: (run, lost) => {
         for (const execution of this.executions.keys()) {
@@ -167,9 +170,12 @@ export class Worker {
     await this.finish(claiming);
     heartbeats.abort();
     await Promise.race([Promise.all([heartbeating, upkeep]), clock.sleep(STOPPING_MS)]);
-    const ended = { unreported: this.unreported, left: this.executions.size };
-    const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
-    if (succeeded && this.registered.signal.aborted) await this.leave();
+    const ended = { unreported: this.unreported, unended: this.executions.size, left: this.left.length };
+    const succeeded = this.failure === null && ended.unreported === 0 && ended.unended === 0;
+    if (this.failure === null && this.registered.signal.aborted) {
+      if (this.left.length > 0) await this.heartbeats.announceAbsence(this.parts.settings.awaySeconds);
+      else if (succeeded) await this.leave();
+    }
     logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
     if (this.failure?.kind === 'key-refused') return KEY_REFUSED;
     return succeeded ? 0 : 1;
@@ -247,6 +253,7 @@ export class Worker {
       await Promise.all(after);
       const end = await execution.run();
       if (end === 'unreported') this.unreported += 1;
+      if (end === 'left') this.left.push(execution.claimed);
       this.throttle.recordEnd(end);
     } finally {
       this.executions.delete(execution);

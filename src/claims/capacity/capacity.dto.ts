@@ -143,7 +143,7 @@ export class SupplySumDto {
 
 @ApiSchema({
   name: 'SupplyWorkers',
-  description: 'The number of workers: each is active, draining, not claiming or stale.',
+  description: 'The number of workers: each is active, draining, not claiming, away or stale.',
 })
 export class SupplyWorkersDto {
   /** With a heartbeat within the worker timeout, not draining, and claiming. @example 4 */
@@ -156,7 +156,9 @@ export class SupplyWorkersDto {
   @ApiProperty({ type: 'integer' }) draining: number;
   /** With such a heartbeat that says why they do not claim. @example 0 */
   @ApiProperty({ type: 'integer' }) not_claiming: number;
-  /** Without a heartbeat for longer than the worker timeout. @example 0 */
+  /** Away, as they said themselves. @example 0 */
+  @ApiProperty({ type: 'integer' }) away: number;
+  /** Without a heartbeat for longer than the worker timeout, and not away. @example 0 */
   @ApiProperty({ type: 'integer' }) stale: number;
 }
 

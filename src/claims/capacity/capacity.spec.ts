@@ -29,6 +29,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
     lastHeartbeatAt: new Date(0),
     isActive: true,
     isDraining: false,
+    awayUntil: null,
     ...given,
   };
 }
@@ -44,6 +45,7 @@ describe('the supply', () => {
       worker('b'),
       worker('drains', { isDraining: true }),
       worker('silent', { isActive: false }),
+      worker('away', { isActive: false, awayUntil: new Date(1) }),
       worker('paused', { notClaiming: [{ reason: 'disk_full', message: '' }] }),
     ];
     const held = heldOn(
@@ -52,7 +54,7 @@ describe('the supply', () => {
     );
     const { sizes, ...supply } = summariseSupply(workers, held, new Set(['a', 'silent']), 100);
     assert.deepEqual(supply, {
-      workers: { active: 2, idle: 1, reserved: 1, draining: 1, not_claiming: 1, stale: 1 },
+      workers: { active: 2, idle: 1, reserved: 1, draining: 1, not_claiming: 1, away: 1, stale: 1 },
       cpu: { total: 8, free: 5 },
       cpu_millis: { total: 8000, free: 5000 },
       ram_mb: { total: 2000, free: 1900 },

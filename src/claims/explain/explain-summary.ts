@@ -262,6 +262,8 @@ function held({ state, holder }: Explanation, workerId: string): string {
   const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;
   if (!holder || lastAt === null)
     return `${who}, which has not been heard of${job === '' ? '' : ` since it ${job}`}.`;
+  if (holder.away_until !== null)
+    return `${who}, which is away until ${holder.away_until}, such as for an upgrade${job === '' ? '' : `, and had ${job}`}: the run goes on.`;
   if (!holder.is_active)
     return `${who}, which is stale${job === '' ? '' : ` and had ${job}`}: its last heartbeat was at ${lastAt}.`;
   if (engine !== null) {

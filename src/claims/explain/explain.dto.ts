@@ -71,8 +71,10 @@ export class ExplainedPreparationDto {
 export class ExplainedHolderDto {
   /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
-  /** True while its newest heartbeat lies within the worker timeout. */
+  /** True while its newest heartbeat lies within the worker timeout and it is not away. */
   is_active: boolean;
+  /** Until when it keeps the run without heartbeats, as it has said, such as for its upgrade; null: it is not away. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) away_until: string | null;
   /** True while it is draining. */
   draining: boolean;
   /** Null: the worker is not registered. */
@@ -188,7 +190,9 @@ export class ExplainedWorkerCountsDto {
   @ApiProperty({ type: 'integer' }) draining: number;
   /** Active workers that are not draining and say why they do not claim. */
   @ApiProperty({ type: 'integer' }) not_claiming: number;
-  /** Without a heartbeat for longer than the worker timeout. */
+  /** Away, as they said themselves. */
+  @ApiProperty({ type: 'integer' }) away: number;
+  /** Without a heartbeat for longer than the worker timeout, and not away. */
   @ApiProperty({ type: 'integer' }) stale: number;
   /** Workers that can take the run now. */
   @ApiProperty({ type: 'integer' }) able_now: number;
@@ -302,6 +306,7 @@ export function toHolderDto(
   return {
     worker_id: run.workerId,
     is_active: worker?.isActive ?? false,
+    away_until: worker?.awayUntil?.toISOString() ?? null,
     draining: worker?.isDraining ?? false,
     last_heartbeat_at: worker?.lastHeartbeatAt.toISOString() ?? null,
     silent_ms: worker ? millisBetween(worker.lastHeartbeatAt, now) : null,
@@ -337,14 +342,20 @@ export function toEndDto({ run, lastEvent }: RunStatus): ExplainedEndDto | null 
   };
 }
 
-export function toCountsDto(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
+/** @param judged the active ones of the workers */
+export function toCountsDto(
+  judged: readonly ExplainedWorkerDto[],
+  workers: readonly PooledWorker[],
+): ExplainedWorkerCountsDto {
   const undrained = judged.filter(({ draining }) => !draining);
   const open = undrained.filter(({ not_claiming: notClaiming }) => notClaiming.length === 0);
+  const away = workers.filter(({ awayUntil }) => awayUntil !== null).length;
   return {
     active: judged.length,
     draining: judged.length - undrained.length,
     not_claiming: undrained.length - open.length,
-    stale: all - judged.length,
+    away,
+    stale: workers.length - judged.length - away,
     able_now: open.filter(({ can_take_now: canTakeNow }) => canTakeNow).length,
     able_ever: open.filter(({ could_ever: couldEver }) => couldEver).length,
   };

@@ -139,7 +139,7 @@ export class ExplainService implements StartReasons {
         holder: toHolderDto(status, workers, await this.#endingBeside(manager, status)),
         ended: toEndDto(status),
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
-        counts: judged && toCountsDto(judged, workers.length),
+        counts: judged && toCountsDto(judged, workers),
       };
       const background = {
         failed: failedOf(status),

@@ -35,7 +35,9 @@ export class OverviewWorkersDto {
   @ApiProperty({ type: 'integer' }) draining: number;
   /** With such a heartbeat that says why they do not claim. */
   @ApiProperty({ type: 'integer' }) not_claiming: number;
-  /** Without a heartbeat for longer than the worker timeout. */
+  /** Away, as they said themselves. */
+  @ApiProperty({ type: 'integer' }) away: number;
+  /** Without a heartbeat for longer than the worker timeout, and not away. */
   @ApiProperty({ type: 'integer' }) stale: number;
 }
 

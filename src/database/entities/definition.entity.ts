@@ -55,6 +55,12 @@ export class DefinitionEntity {
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
   @Column('text', { name: 'retry_on', nullable: true }) retryOn: string | null;
+  /** API key that created the version, and its name then, as in `runs`. */
+  @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
+  @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
+  /** API key that stored it last. */
+  @Column('uuid', { name: 'updated_by', nullable: true }) updatedBy: string | null;
+  @Column('text', { name: 'updated_by_name', nullable: true }) updatedByName: string | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
   /** Orders versions that were created in the same millisecond. A bigint as decimal string. */

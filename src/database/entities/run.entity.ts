@@ -25,11 +25,14 @@ export type ExtraConstraints = Readonly<{
   grown?: Readonly<{ ram_mb: number; failures: number }>;
 }>;
 
-/** The body of the request that created a run. */
+/** What the row of a run does not tell of the request that created it. */
 export type RunRequestCopy = Readonly<{
-  body: JsonObject;
-  /** When the version of the definition was stored of which the run was made. */
-  definition_updated_at?: string;
+  /** Fields of its body that the run has in another form, or merged with those of its definition; absent: none. */
+  body?: JsonObject;
+  /** Names of the inputs that the definition filled in; absent: none. */
+  filled?: string[];
+  /** When the version of the definition was stored of which the run was made, in ms since 1970; absent: of none. */
+  definition_updated_at?: number;
 }>;
 
 /** A row of `runs`: the run together with its current attempt. */
@@ -151,6 +154,8 @@ export class RunEntity {
   @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
   /** Id of the run that it repeats, which may have been removed; null: none. */
   @Column('uuid', { name: 'rerun_of', nullable: true }) rerunOf: string | null;
+  /** Runs that repeat it, those that have been removed included; null: none. A trigger counts them. */
+  @Column('integer', { nullable: true }) reruns: number | null;
   /** What a rerun cannot read from the other columns; null: nothing. Only reruns read it. */
   @Column('json', { nullable: true }) request: RunRequestCopy | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;

@@ -10,6 +10,14 @@ export class WorkerDrainEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'seen_at', default: () => 'now()' }) seenAt: Date;
 }
 
+/** A row of `worker_absences`: a worker that keeps its runs without heartbeats. */
+@Entity('worker_absences')
+export class WorkerAbsenceEntity {
+  @PrimaryColumn('text', { name: 'worker_id', primaryKeyConstraintName: 'worker_absences_pkey' })
+  workerId: string;
+  @Column({ type: 'timestamptz', precision: 3 }) until: Date;
+}
+
 /** A row of the unlogged table `worker_pool`: the times of a registered worker. */
 @Entity('worker_pool')
 export class WorkerPoolEntity {

@@ -1,4 +1,4 @@
-import { ABLE_WORKERS } from '../../runs/dto/op-run.dto.js';
+import { ABLE_WORKERS, CreatedByDto, toCreatedByDto } from '../../runs/dto/op-run.dto.js';
 import type { Type } from '@nestjs/common';
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
@@ -49,6 +49,12 @@ export class DefinitionDto extends OptionsDto {
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
+  /** API key that created the version; null: the service itself. */
+  @ApiProperty({ type: CreatedByDto, nullable: true })
+  created_by: CreatedByDto | null;
+  /** API key that stored it last; null: the service itself. */
+  @ApiProperty({ type: CreatedByDto, nullable: true })
+  updated_by: CreatedByDto | null;
   @ApiProperty({ type: 'string', format: 'date-time' })
   createdAt: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -138,6 +144,8 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     event_delivery: toEventDeliveryDto(row),
     ...options,
     args: options.args ?? null,
+    created_by: toCreatedByDto(row.createdBy, row.createdByName),
+    updated_by: toCreatedByDto(row.updatedBy, row.updatedByName),
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
   };

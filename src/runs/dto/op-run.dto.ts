@@ -142,6 +142,9 @@ export class OpRunDto extends ExecutionOptionsDto {
   /** Id of the run that it repeats, which may have been removed; null: none. */
   @ApiProperty({ type: 'string', format: 'uuid', nullable: true })
   rerun_of: string | null;
+  /** How many runs were made that repeat it; GET /runs with `rerun_of` lists them. */
+  @ApiProperty({ type: 'integer' })
+  reruns: number;
   /** Trace that the run belongs to (W3C Trace Context); absent when it has none. */
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -179,17 +182,19 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     start_at: run.startAt?.toISOString() ?? null,
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
-    created_by: toCreatedByDto(run),
+    created_by: toCreatedByDto(run.createdBy, run.createdByName),
     source: run.rerunOf === null ? null : 'rerun',
     rerun_of: run.rerunOf,
+    reruns: run.reruns ?? 0,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),
   };
 }
 
-function toCreatedByDto({ createdBy, createdByName }: RunRecord): CreatedByDto | null {
-  return createdBy === null ? null : { key_id: createdBy, key_name: createdByName ?? '' };
+/** Null without a key. */
+export function toCreatedByDto(keyId: string | null, keyName: string | null): CreatedByDto | null {
+  return keyId === null ? null : { key_id: keyId, key_name: keyName ?? '' };
 }
 
 /** @param run of which the whole is told, too; left out for an attempt */

@@ -34,7 +34,7 @@ export class CreateRunDto extends RunExecutionOptionsInputDto {
   @GrowsFromConstraints()
   retry_policy?: RetryPolicyInputDto;
 
-  /** Feed that mirrors the run's events. */
+  /** Feed that mirrors the run's events; without it that of SERVICE_DEFAULT_TOPIC, if the service has one. */
   @OptionalField()
   @Nested(() => EventDeliveryInputDto)
   event_delivery?: EventDeliveryInputDto;

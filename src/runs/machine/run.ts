@@ -134,6 +134,7 @@ export const INITIAL_VALUES = {
   firstEvent: 0,
   eventCount: 0,
   failures: 0,
+  reruns: null,
 } as const satisfies Partial<RunRecord>;
 
 /** Fields that hold the time of the creation in a new run. */

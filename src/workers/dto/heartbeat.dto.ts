@@ -179,6 +179,14 @@ export class HeartbeatDto {
   @OptionalField()
   @NestedList(() => EndingOpDto, { max: 1000 })
   ending_ops?: EndingOpDto[];
+
+  /**
+   * Seconds for which the worker will be away and send no heartbeats, while its runs go on, such as for its upgrade: until then it
+   * keeps them, and gets no others. No more count than the setting SERVICE_WORKER_AWAY_MAX_S. The next heartbeat without it ends that.
+   */
+  @OptionalField()
+  @IsJsonInteger({ min: 1, max: 86_400 })
+  away_s?: number;
 }
 
 export class HeartbeatQueryDto {
@@ -187,8 +195,8 @@ export class HeartbeatQueryDto {
   wait?: number;
 }
 
-/** @throws InvalidRequest when two GPUs have one id */
-export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
+/** @param awayMaxS limit of `away_s` @throws InvalidRequest when two GPUs have one id */
+export function toHeartbeat(dto: HeartbeatDto, awayMaxS: number): Heartbeat {
   const { resources, engine } = dto;
   const ids = resources.gpus.map(({ id }) => id);
   const repeated = ids.flatMap((id, i) => (ids.indexOf(id) < i ? [i] : []));
@@ -210,6 +218,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     notClaiming: toNotClaimingDtos(dto.not_claiming ?? []),
     unable: toUnableDtos(dto.unable ?? []),
     runningOps: dto.running_ops?.map(toRunningOp),
+    ...(dto.away_s !== undefined && { awayMs: Math.min(dto.away_s, awayMaxS) * 1000 }),
   };
 }
 

@@ -55,8 +55,10 @@ export class WorkerDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) created_at: string;
   /** Time of the newest heartbeat, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) last_heartbeat_at: string;
-  /** True while the newest heartbeat lies within the worker timeout. */
+  /** True while the newest heartbeat lies within the worker timeout and the worker is not away. */
   is_active: boolean;
+  /** Until when it keeps its runs without heartbeats, as its newest one says, ISO 8601; absent: it is not away. */
+  @ApiPropertyOptional({ type: 'string', format: 'date-time' }) away_until?: string;
   /** True while an admin has stopped the worker from claiming. */
   draining: boolean;
   /** Why it does not claim, as in its newest heartbeat; empty: it claims, or does not say. */
@@ -92,6 +94,7 @@ export function toWorkerDto({
     not_claiming: toNotClaimingDtos(worker.notClaiming),
     unable: toUnableDtos(worker.unable),
   };
+  if (worker.awayUntil) dto.away_until = worker.awayUntil.toISOString();
   if (worker.engine) dto.engine = { ...worker.engine };
   if (worker.containerEngine) dto.container_engine = { ...worker.containerEngine };
   if (free) {

@@ -33,7 +33,7 @@ export const CLOCK = `clock as materialized (
 
 export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
-export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps'>;
+export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps' | 'awayMs'>;
 
 /** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
 interface WrittenHeartbeat {
@@ -63,7 +63,9 @@ interface MergedHeartbeats {
   readonly earlierIds: readonly string[];
 }
 
-interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHeartbeatAt' | 'isDraining'> {
+type PoolFields = 'id' | 'createdAt' | 'lastHeartbeatAt' | 'isDraining' | 'awayUntil';
+
+interface HeartbeatRow extends Pick<PooledWorker, PoolFields> {
   /** Running runs of earlier heartbeats, for workers that reported none now; null: none. */
   readonly runningOps: readonly RunningOp[] | null;
 }
@@ -96,7 +98,7 @@ export class HeartbeatWriter {
 
   /** @throws TooManyHeartbeats, OverLimit, or an error of the database */
   async write(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
-    const { id: _id, runningOps, ...described } = heartbeat;
+    const { id: _id, runningOps, awayMs: _awayMs, ...described } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, bytesForRuns(heartbeat, this.limits.maxWorkerBytes));
     const description = JSON.stringify(described satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
@@ -161,6 +163,7 @@ export class HeartbeatWriter {
         running_ids: 'jsonb',
         running_ops: 'json',
         earlier_ids: 'jsonb',
+        away_ms: 'double precision',
       },
       heartbeats.map(({ newest, running, reports, earlierIds }) => ({
         worker_id: newest.heartbeat.id,
@@ -172,6 +175,7 @@ export class HeartbeatWriter {
         running_ids: running && JSON.stringify(running.ids),
         running_ops: running?.text ?? null,
         earlier_ids: earlierIds.length === 0 ? null : JSON.stringify(earlierIds),
+        away_ms: newest.heartbeat.awayMs ?? null,
       })),
       6,
     );
@@ -282,11 +286,30 @@ export class HeartbeatWriter {
           where w.description_hash <> excluded.description_hash
              or w.running_hash is distinct from coalesce(excluded.running_hash, w.running_hash)
              or excluded.departed is not null
+       ),
+       leaving as (
+         insert into worker_absences as a (worker_id, until)
+         select s.worker_id, s.now + s.away_ms * interval '1 millisecond'
+           from beat b
+           join said s
+             on s.worker_id = b.worker_id
+          where s.away_ms is not null
+             on conflict (worker_id) do update
+            set until = excluded.until
+       ),
+       returning_ones as (
+         delete from worker_absences a
+          using beat b
+           join said s
+             on s.worker_id = b.worker_id
+          where a.worker_id = b.worker_id
+            and s.away_ms is null
        )
        select b.worker_id as id,
               b.created_at as "createdAt",
               b.last_heartbeat_at as "lastHeartbeatAt",
               exists (select from worker_drains d where d.worker_id = b.worker_id) as "isDraining",
+              s.now + s.away_ms * interval '1 millisecond' as "awayUntil",
               case when s.reports = 0 and not s.is_new then (
                 select w.running_ops from worker_descriptions w where w.worker_id = b.worker_id
               ) end as "runningOps"
@@ -316,13 +339,15 @@ function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {
 }
 
 function toWorker({ newest, running }: MergedHeartbeats, row: HeartbeatRow): PooledWorker {
+  const { awayMs: _awayMs, ...described } = newest.heartbeat;
   return {
-    ...newest.heartbeat,
+    ...described,
     runningOps: running?.ops ?? row.runningOps ?? [],
     createdAt: row.createdAt,
     lastHeartbeatAt: row.lastHeartbeatAt,
-    isActive: true,
+    isActive: row.awayUntil === null,
     isDraining: row.isDraining,
+    awayUntil: row.awayUntil,
   };
 }
 

@@ -15,11 +15,13 @@ import {
   type PoolLimits,
   type SilentWorker,
   noneUnable,
+  noWorkers,
   type UnableCounts,
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
 import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
+import type { WorkerAbsencesRepository } from './worker-absences.repository.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** Departed runs that are kept for a worker; with more, its reports are ignored. */
@@ -88,7 +90,7 @@ const BATCH = 500;
 const MAX_REPORTED_IDS = 500_000;
 
 interface Entry {
-  readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining'>;
+  readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining' | 'awayUntil'>;
   readonly reports: RunReports;
   readonly keyId: string;
   /** Whether a heartbeat has reported a run. */
@@ -97,7 +99,7 @@ interface Entry {
   view: PooledWorker | null;
 }
 
-/** The pool of a single server process, in memory; drains are in the database. */
+/** The pool of a single server process, in memory; drains and absences are in the database. */
 export class MemoryWorkerPool implements WorkerPool {
   /** Ordered by the last heartbeat, the oldest first. */
   readonly #entries = new Map<string, Entry>();
@@ -107,30 +109,37 @@ export class MemoryWorkerPool implements WorkerPool {
   #reportedIds = 0;
   /** Number of entries by API key. */
   readonly #byKey = new Map<string, number>();
-  /** Changes of drains run one after the other, so that table and set agree. */
-  #lastDrain: Promise<void> = Promise.resolve();
+  /** Until when workers are away. */
+  readonly #away: Map<string, Date>;
+  /** Changes of drains and absences run one after the other, so that tables and memory agree. */
+  #lastChange: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly timeoutMs: number,
     private readonly drains: WorkerDrainsRepository,
+    private readonly absences: WorkerAbsencesRepository,
     private readonly limits: PoolLimits,
     private readonly now: () => number,
     draining: readonly string[],
+    away: ReadonlyMap<string, Date>,
   ) {
     this.#draining = new Set(draining);
+    this.#away = new Map(away);
   }
 
-  /** An empty pool with the stored drains. @param now epoch milliseconds */
+  /** An empty pool with the stored drains and absences. @param now epoch milliseconds */
   static async open(
     timeoutMs: number,
     drains: WorkerDrainsRepository,
+    absences: WorkerAbsencesRepository,
     limits: PoolLimits,
     now: () => number = Date.now,
   ): Promise<MemoryWorkerPool> {
-    return new MemoryWorkerPool(timeoutMs, drains, limits, now, await drains.list());
+    const [draining, away] = [await drains.list(), await absences.list()];
+    return new MemoryWorkerPool(timeoutMs, drains, absences, limits, now, draining, away);
   }
 
-  heartbeat(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
+  async heartbeat(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
     const { maxWorkers, maxWorkersPerKey, maxWorkerBytes } = this.limits;
     const now = this.now();
     this.#forgetSilent();
@@ -138,8 +147,8 @@ export class MemoryWorkerPool implements WorkerPool {
     const isKeyFull = (): boolean => (this.#byKey.get(keyId) ?? 0) >= maxWorkersPerKey;
     if (!known && (this.#entries.size >= maxWorkers || isKeyFull())) {
       this.#forgetSilent(FULL_POOL_TIMEOUTS * this.timeoutMs);
-      if (isKeyFull()) return Promise.reject(tooManyWorkersOfKey(maxWorkersPerKey));
-      if (this.#entries.size >= maxWorkers) return Promise.reject(tooManyWorkers(maxWorkers));
+      if (isKeyFull()) throw tooManyWorkersOfKey(maxWorkersPerKey);
+      if (this.#entries.size >= maxWorkers) throw tooManyWorkers(maxWorkers);
     }
     const reports = known?.reports ?? new RunReports();
     if (heartbeat.runningOps) {
@@ -150,7 +159,7 @@ export class MemoryWorkerPool implements WorkerPool {
       this.#reportedIds += reports.size;
     }
     const at = new Date(now);
-    const { runningOps, ...description } = heartbeat;
+    const { runningOps, awayMs, ...description } = heartbeat;
     const worker = {
       runningOps: runningOps
         ? fitRunningRuns(runningOps, bytesForRuns(heartbeat, maxWorkerBytes))
@@ -167,7 +176,11 @@ export class MemoryWorkerPool implements WorkerPool {
     // Moves it to the end.
     this.#entries.delete(worker.id);
     this.#entries.set(worker.id, entry);
-    return Promise.resolve(this.#view(entry));
+    const until = awayMs === undefined ? null : new Date(now + awayMs);
+    if (until !== null || this.#away.has(worker.id)) {
+      await this.#change(() => this.#writeAbsence(worker.id, until));
+    }
+    return this.#view(entry);
   }
 
   find(id: string): Promise<PooledWorker | null> {
@@ -199,15 +212,15 @@ export class MemoryWorkerPool implements WorkerPool {
     return Promise.resolve(workers);
   }
 
-  remove(id: string): Promise<void> {
+  async remove(id: string): Promise<void> {
     const entry = this.#entries.get(id);
     if (entry) this.#delete(id, entry);
-    return Promise.resolve();
+    if (this.#away.has(id)) await this.#change(() => this.#writeAbsence(id, null));
   }
 
   count(): Promise<WorkerCounts> {
     this.#forgetSilent();
-    const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
+    const counts = noWorkers();
     for (const entry of this.#entries.values()) counts[groupOf(this.#view(entry))] += 1;
     return Promise.resolve(counts);
   }
@@ -225,9 +238,7 @@ export class MemoryWorkerPool implements WorkerPool {
 
   async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {
     if (!this.#get(id)) return null;
-    const done = this.#lastDrain.then(() => this.#writeDrain(id, draining, by));
-    this.#lastDrain = done.catch(() => undefined);
-    await done;
+    await this.#change(() => this.#writeDrain(id, draining, by));
     return this.find(id);
   }
 
@@ -235,6 +246,7 @@ export class MemoryWorkerPool implements WorkerPool {
     const from = this.now() - this.timeoutMs;
     return Promise.resolve(
       ids.flatMap((id) => {
+        if (this.#absenceOf(id) !== null) return [];
         const lastHeartbeatAt = this.#get(id)?.worker.lastHeartbeatAt ?? null;
         return lastHeartbeatAt === null || lastHeartbeatAt.getTime() < from ? [{ id, lastHeartbeatAt }] : [];
       }),
@@ -258,6 +270,8 @@ export class MemoryWorkerPool implements WorkerPool {
       return entry ? [{ id, at: entry.worker.lastHeartbeatAt }] : [];
     });
     await this.drains.markSeen(seen);
+    for (const [id, until] of this.#away) if (until.getTime() <= this.now()) this.#away.delete(id);
+    await this.absences.removeEnded(new Date(this.now()));
     const limit = new Date(this.now() - FORGET_AFTER_MS);
     removed += await inBatches(BATCH, stop, async () => {
       const ids = await this.drains.removeUnseen(limit, BATCH);
@@ -265,6 +279,27 @@ export class MemoryWorkerPool implements WorkerPool {
       return ids.length;
     });
     return removed;
+  }
+
+  #change(write: () => Promise<void>): Promise<void> {
+    const done = this.#lastChange.then(write);
+    this.#lastChange = done.catch(() => undefined);
+    return done;
+  }
+
+  async #writeAbsence(id: string, until: Date | null): Promise<void> {
+    if (until === null) {
+      await this.absences.remove(id);
+      this.#away.delete(id);
+    } else {
+      await this.absences.put(id, until);
+      this.#away.set(id, until);
+    }
+  }
+
+  #absenceOf(id: string): Date | null {
+    const until = this.#away.get(id);
+    return until !== undefined && until.getTime() > this.now() ? until : null;
   }
 
   async #writeDrain(id: string, draining: boolean, by: Author): Promise<void> {
@@ -284,11 +319,13 @@ export class MemoryWorkerPool implements WorkerPool {
 
   #view(entry: Entry): PooledWorker {
     const { worker, view } = entry;
-    const isActive = this.now() - worker.lastHeartbeatAt.getTime() <= this.timeoutMs;
+    const awayUntil = this.#absenceOf(worker.id);
+    const isActive = awayUntil === null && this.now() - worker.lastHeartbeatAt.getTime() <= this.timeoutMs;
     const isDraining = this.#draining.has(worker.id);
-    if (view?.isActive === isActive && view.isDraining === isDraining) return view;
+    if (view?.isActive === isActive && view.isDraining === isDraining && view.awayUntil === awayUntil)
+      return view;
     // Fields added after a spread are slower than the spread.
-    entry.view = { isActive, isDraining, ...worker };
+    entry.view = { isActive, isDraining, awayUntil, ...worker };
     return entry.view;
   }
 

@@ -12,6 +12,7 @@ import { ReservedConnection } from '../../database/failover/reserved-connection.
 import { HeartbeatWriter } from './heartbeat-writer.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { SharedWorkerPool } from './shared-worker-pool.js';
+import { WorkerAbsencesRepository } from './worker-absences.repository.js';
 import { WorkerDrainsRepository } from './worker-drains.repository.js';
 import { ABILITIES } from '../../runs/machine/event-types.js';
 import { WORKER_GROUPS, WorkerPool } from './worker-pool.js';
@@ -54,7 +55,7 @@ class PoolMetrics {
     const reading = new SharedReading(() => pool.count());
     const workers: Gauge<'state'> = new Gauge({
       name: 'longshore_workers',
-      help: 'Registered workers: active and not draining, active and draining, stale',
+      help: 'Registered workers: active, active and draining, active and not claiming, away as they said, stale',
       labelNames: ['state'],
       registers: [registry],
       collect: async () => {
@@ -96,18 +97,20 @@ class PoolMetrics {
 }
 
 export const POOL_PROVIDERS: Provider[] = [
+  WorkerAbsencesRepository,
   WorkerDrainsRepository,
   {
     provide: WorkerPool,
-    inject: [Settings, DataSource, WorkerDrainsRepository, DatabaseMetrics],
+    inject: [Settings, DataSource, WorkerDrainsRepository, WorkerAbsencesRepository, DatabaseMetrics],
     useFactory: (
       settings: Settings,
       dataSource: DataSource,
       drains: WorkerDrainsRepository,
+      absences: WorkerAbsencesRepository,
       metrics: DatabaseMetrics,
     ): WorkerPool | Promise<WorkerPool> => {
       const timeoutMs = settings.workerTimeout * 1000;
-      if (!isShared(settings)) return MemoryWorkerPool.open(timeoutMs, drains, settings);
+      if (!isShared(settings)) return MemoryWorkerPool.open(timeoutMs, drains, absences, settings);
       const connection = new ReservedConnection(dataSource);
       metrics.addPool('heartbeats', connection.dataSource);
       const writer = new HeartbeatWriter(timeoutMs, connection, settings);

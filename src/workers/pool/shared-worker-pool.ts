@@ -14,6 +14,7 @@ import {
   type RunningOp,
   type SilentWorker,
   noneUnable,
+  noWorkers,
   type UnableCounts,
   type WorkerCounts,
   type WorkerPool,
@@ -25,13 +26,20 @@ import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 /** When the worker timeout began, with the timeout as parameter 1. */
 const TIMEOUT_START = `c.now - $1::double precision * interval '1 millisecond'`;
 
+/** Until when a worker `w` is away; null: it is not. */
+const AWAY_UNTIL =
+  '(select a.until from worker_absences a where a.worker_id = w.worker_id and a.until > c.now)';
+
+const IS_ACTIVE = `w.last_heartbeat_at >= ${TIMEOUT_START} and ${AWAY_UNTIL} is null`;
+
 const SELECT_WORKERS = `with ${CLOCK}
        select w.worker_id as id,
               s.description,
               s.running_ops as "runningOps",
               w.created_at as "createdAt",
               w.last_heartbeat_at as "lastHeartbeatAt",
-              w.last_heartbeat_at >= ${TIMEOUT_START} as "isActive",
+              ${IS_ACTIVE} as "isActive",
+              ${AWAY_UNTIL} as "awayUntil",
               exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"
          from worker_pool w
          join worker_descriptions s
@@ -109,6 +117,10 @@ export class SharedWorkerPool implements WorkerPool {
       `with removed as (
          delete from worker_pool
           where worker_id = $1::text
+       ),
+       absences as (
+         delete from worker_absences
+          where worker_id = $1::text
        )
        delete from worker_descriptions
         where worker_id = $1::text`,
@@ -123,9 +135,11 @@ export class SharedWorkerPool implements WorkerPool {
        select (count(*) filter (where standing = 'active'))::integer as active,
               (count(*) filter (where standing = 'draining'))::integer as draining,
               (count(*) filter (where standing = 'not_claiming'))::integer as not_claiming,
+              (count(*) filter (where standing = 'away'))::integer as away,
               (count(*) filter (where standing = 'stale'))::integer as stale
          from (
            select case
+                    when ${AWAY_UNTIL} is not null then 'away'
                     when w.last_heartbeat_at < ${TIMEOUT_START} then 'stale'
                     when d.worker_id is not null then 'draining'
                     when s.description #> '{notClaiming,0}' is not null then 'not_claiming'
@@ -141,7 +155,7 @@ export class SharedWorkerPool implements WorkerPool {
          ) g`,
       [this.timeoutMs],
     );
-    return row ?? { active: 0, draining: 0, not_claiming: 0, stale: 0 };
+    return row ?? noWorkers();
   }
 
   async countUnable(): Promise<UnableCounts> {
@@ -154,7 +168,7 @@ export class SharedWorkerPool implements WorkerPool {
            on s.worker_id = w.worker_id
         cross join clock c
         cross join lateral jsonb_array_elements((s.description -> 'unable')::jsonb) u
-        where w.last_heartbeat_at >= ${TIMEOUT_START}
+        where ${IS_ACTIVE}
         group by 1`,
       [this.timeoutMs],
     );
@@ -177,7 +191,7 @@ export class SharedWorkerPool implements WorkerPool {
              join worker_descriptions s
                on s.worker_id = w.worker_id
             cross join clock c
-            where w.last_heartbeat_at >= ${TIMEOUT_START}
+            where ${IS_ACTIVE}
          ) e
         where name is not null
         group by name
@@ -207,8 +221,10 @@ export class SharedWorkerPool implements WorkerPool {
          left join worker_pool w
            on w.worker_id = asked.id
           and w.last_heartbeat_at > c.now - ${FORGET_AFTER}
-        where w.last_heartbeat_at < ${TIMEOUT_START}
-           or (w.worker_id is null and exists (select from worker_pool_epoch e where e.started_at < ${TIMEOUT_START}))`,
+        where (w.last_heartbeat_at < ${TIMEOUT_START}
+               or (w.worker_id is null
+                   and exists (select from worker_pool_epoch e where e.started_at < ${TIMEOUT_START})))
+          and not exists (select from worker_absences a where a.worker_id = asked.id and a.until > c.now)`,
       [this.timeoutMs, ids],
     );
   }
@@ -247,6 +263,7 @@ export class SharedWorkerPool implements WorkerPool {
       inBatches(POOL_BATCH, stop, () => removeSilent(this.dataSource, silentMs, which));
     const workers =
       (await forgotten(FORGET_AFTER_MS, 'all')) + (await forgotten(idleForgetMs(this.timeoutMs), 'idle'));
+    await execute(this.dataSource, `delete from worker_absences where until <= clock_timestamp()`);
     const ended = await inBatches(
       POOL_BATCH,
       stop,

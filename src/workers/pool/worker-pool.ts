@@ -94,6 +94,8 @@ export interface Heartbeat extends ClaimingWorker {
   readonly notClaiming: readonly NotClaiming[];
   readonly unable: readonly Unable[];
   readonly runningOps?: readonly RunningOp[] | undefined;
+  /** Milliseconds for which the worker will be away; absent: it is here. */
+  readonly awayMs?: number | undefined;
 }
 
 export interface PooledWorker extends ClaimingWorker {
@@ -106,9 +108,11 @@ export interface PooledWorker extends ClaimingWorker {
   /** Time of the first heartbeat. */
   readonly createdAt: Date;
   readonly lastHeartbeatAt: Date;
-  /** Whether the last heartbeat lies within the worker timeout. */
+  /** Whether the last heartbeat lies within the worker timeout, and the worker is not away. */
   readonly isActive: boolean;
   readonly isDraining: boolean;
+  /** Until when the worker keeps its runs without heartbeats, as it has said; null: it is not away. */
+  readonly awayUntil: Date | null;
 }
 
 export interface Holding {
@@ -116,22 +120,26 @@ export interface Holding {
   readonly workerId: string;
 }
 
-/** A worker that is stale or not registered. */
+/** A worker that is stale or not registered, and not away. */
 export interface SilentWorker {
   readonly id: string;
   /** Null: not registered. */
   readonly lastHeartbeatAt: Date | null;
 }
 
-/** Every worker is in one group: `stale` goes before `draining`, and that before `not_claiming`. */
-export const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'stale'] as const;
+/** Every worker is in one group: `away` goes before `stale`, that before `draining`, and that before `not_claiming`. */
+export const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'away', 'stale'] as const;
 export type WorkerGroup = (typeof WORKER_GROUPS)[number];
 export type WorkerCounts = Readonly<Record<WorkerGroup, number>>;
 
-type Standing = Pick<PooledWorker, 'isActive' | 'isDraining' | 'notClaiming'>;
+export function noWorkers(): Record<WorkerGroup, number> {
+  return { active: 0, draining: 0, not_claiming: 0, away: 0, stale: 0 };
+}
 
-export function groupOf({ isActive, isDraining, notClaiming }: Standing): WorkerGroup {
-  if (!isActive) return 'stale';
+type Standing = Pick<PooledWorker, 'isActive' | 'isDraining' | 'notClaiming' | 'awayUntil'>;
+
+export function groupOf({ isActive, isDraining, notClaiming, awayUntil }: Standing): WorkerGroup {
+  if (!isActive) return awayUntil === null ? 'stale' : 'away';
   if (isDraining) return 'draining';
   return notClaiming.length > 0 ? 'not_claiming' : 'active';
 }
@@ -141,7 +149,7 @@ export function takesRuns(worker: Standing): boolean {
   return groupOf(worker) === 'active';
 }
 
-/** The registered workers: not durable, and not part of a backup. Drains are durable. */
+/** The registered workers: not durable, and not part of a backup. Drains and absences are durable. */
 export abstract class WorkerPool {
   /**
    * Registers a worker or refreshes it. @param keyId API key (UUID) whose worker it then is; {@link NO_KEY} unless given
@@ -166,7 +174,7 @@ export abstract class WorkerPool {
   abstract remove(id: string): Promise<void>;
   /** Starts or ends a drain; null for a worker that is not registered. @param by author of an entry in the audit log */
   abstract setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null>;
-  /** Those of the workers that are stale or not registered. */
+  /** Those of the workers that are stale or not registered, and not away. */
   abstract findSilent(ids: readonly string[]): Promise<SilentWorker[]>;
   /** Those whose worker sent at least two reports of its running runs during the last timeout, none with the run. */
   abstract findUnreported(holdings: readonly Holding[]): Promise<Holding[]>;

@@ -88,4 +88,22 @@ describe('a run of a definition', () => {
       'event_delivery.topic is not a known field',
     ]);
   });
+
+  test('is refused with everything that does not fit the definition at once', async () => {
+    const input_specs = { a: { type: 'string', required: true }, b: { type: 'integer' } };
+    const body = { id: 'checked', version: '1', image: 'i', input_specs };
+    assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
+    const others = {
+      retry_policy: { grow: { ram_mb: { factor: 2, max: 100 } } },
+      event_delivery: { attributes: { team: 'a' } },
+    };
+    const problems = [
+      'retry_policy.grow.ram_mb.factor needs constraints.ram_mb, which it multiplies, above 0',
+      'event_delivery.attributes must be absent for a definition without a topic',
+    ];
+    const { status, body: answer } = await runOf('checked', { ...others, inputs: { b: 'x' } });
+    assert.equal(status, 400);
+    assert.deepEqual(answer.errors, ['inputs.a is required', 'inputs.b must be an integer', ...problems]);
+    assertInvalid(await runOf('checked', { ...others, inputs: { a: 'x' } }), problems);
+  });
 });

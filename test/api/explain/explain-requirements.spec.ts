@@ -62,6 +62,7 @@ for (const scheduler of ['direct', 'fit']) {
         active: 1,
         draining: 0,
         not_claiming: 1,
+        away: 0,
         stale: 0,
         able_now: 0,
         able_ever: 0,
@@ -73,7 +74,7 @@ for (const scheduler of ['direct', 'fit']) {
         /no active worker claims: worker 'w' says disk full \(the engine's disk is full\)\.$/,
       );
       const capacity = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
-      const none = { active: 0, idle: 0, reserved: 0, draining: 0, stale: 0 };
+      const none = { active: 0, idle: 0, reserved: 0, draining: 0, away: 0, stale: 0 };
       assert.deepEqual(capacity.supply.workers, { ...none, not_claiming: 1 });
       assert.deepEqual(capacity.supply.sizes, []);
       await steps.heartbeat('other', {});
@@ -82,6 +83,7 @@ for (const scheduler of ['direct', 'fit']) {
         active: 2,
         draining: 0,
         not_claiming: 1,
+        away: 0,
         stale: 0,
         able_now: 1,
         able_ever: 1,
@@ -173,6 +175,7 @@ for (const scheduler of ['direct', 'fit']) {
         active: 4,
         draining: 1,
         not_claiming: 0,
+        away: 0,
         stale: 0,
         able_now: 1,
         able_ever: 1,

@@ -25,6 +25,7 @@ describe('an explanation with stale workers', () => {
       active: 0,
       draining: 0,
       not_claiming: 0,
+      away: 0,
       stale: 1,
       able_now: 0,
       able_ever: 0,

@@ -27,7 +27,7 @@ function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
   );
 }
 
-const NONE = { not_claiming: 0, stale: 0 };
+const NONE = { not_claiming: 0, away: 0, stale: 0 };
 
 describe('an explanation', () => {
   const service = useTestApp();
@@ -131,6 +131,7 @@ describe('an explanation', () => {
     assert.deepEqual(holder, {
       worker_id: 'w',
       is_active: true,
+      away_until: null,
       draining: false,
       last_heartbeat_at: worker.last_heartbeat_at,
       silent_ms: holder.silent_ms,

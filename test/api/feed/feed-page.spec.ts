@@ -227,6 +227,44 @@ describe('GET /feed?wait=', () => {
   });
 });
 
+describe('a service with a default topic', () => {
+  const service = useTestApp({ env: { SERVICE_DEFAULT_TOPIC: 'all runs' } });
+
+  test('puts runs that name none on its feed, of each way to create them, and no others', async () => {
+    const create = async (path: string, body: object): Promise<string[]> => {
+      const { status, body: answer } = await service.send('POST', path, { body });
+      assert.ok(status === 200 || status === 201, JSON.stringify(answer));
+      const runs = answer.results?.map(({ run }: { run: object }) => run) ?? [answer];
+      for (const run of runs) delivered.push(run.event_delivery);
+      return runs.map(({ id }: { id: string }) => id);
+    };
+    const delivered: unknown[] = [];
+    const defined = { id: 'd', version: '1', image: 'i', input_specs: {}, output_specs: {} };
+    await service.send('POST', '/definitions', { body: defined });
+    const [alone = ''] = await create('/runs', { image: 'i' });
+    await create('/runs', { image: 'i', event_delivery: { topic: 'own', attributes: { a: 'b' } } });
+    const inBulk = await create('/runs/batch', { runs: [{ image: 'i', event_delivery: null }] });
+    const ofDefinition = await create('/definitions/d/runs', {});
+    await service.send('POST', `/runs/${alone}/cancel`);
+    const again = await create(`/runs/${alone}/rerun`, {});
+    for (const id of [...inBulk, ...ofDefinition, ...again]) await service.send('POST', `/runs/${id}/cancel`);
+
+    const byDefault = { topic: 'all runs' };
+    assert.deepEqual(delivered, [
+      byDefault,
+      { topic: 'own', attributes: { a: 'b' } },
+      byDefault,
+      byDefault,
+      byDefault,
+    ]);
+    const { body } = await service.send('GET', '/feed?topic=all%20runs');
+    assert.deepEqual(
+      body.events.map(({ run_id: id, type, ended }: Record<string, unknown>) => [id, type, ended]),
+      [alone, ...inBulk, ...ofDefinition, ...again].map((id) => [id, 'CANCELLED', true]),
+    );
+  });
+});
+
 describe('a service without a feed', () => {
   const service = useTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
 

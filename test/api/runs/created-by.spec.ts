@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test, vi } from 'vitest';
 import { RunsService } from '../../../src/runs/runs.service.js';
-import { issueKey, revokeKey } from '../../support/app/api-keys.js';
+import { issueKey, revokeKey, type IssuedKey } from '../../support/app/api-keys.js';
 import { KEYS, settingsName } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
@@ -106,6 +106,23 @@ describe('the API key that created a run', () => {
       ]);
     },
   );
+
+  test('is shown of a definition: who created a version, and who stored it last, also by a dry run', async () => {
+    const [first, second] = [await issueKey(service, ['client']), await issueKey(service, ['client'])];
+    const apply = async (key: IssuedKey, query = ''): Promise<unknown> => {
+      const body = { id: 'whose', version: '1', image: 'i' };
+      const answer = await service.send('POST', `/definitions${query}`, { body, key: key.key });
+      assert.ok(answer.status < 300, answer.text);
+      return [answer.body.created_by, answer.body.updated_by];
+    };
+    const [one, two] = [first, second].map(({ id, name }) => ({ key_id: id, key_name: name }));
+    assert.deepEqual(await apply(first, '?dry_run=true'), [one, one]);
+    assert.deepEqual(await apply(first), [one, one]);
+    assert.deepEqual(await apply(second, '?dry_run=true'), [one, two]);
+    assert.deepEqual(await apply(second), [one, two]);
+    const { body } = await service.send('GET', '/definitions/whose');
+    assert.deepEqual([body.created_by, body.updated_by], [one, two]);
+  });
 
   test('chooses the runs of a bulk operation; me is the key that starts it', async () => {
     const key = await issueKey(service, ['client']);

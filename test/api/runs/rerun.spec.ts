@@ -30,10 +30,6 @@ const PLAIN = {
 const asked = ({ id, createdAt: _c, updatedAt: _u, source: _s, rerun_of: _r, ...run }: Json): unknown =>
   JSON.parse(JSON.stringify(run).replaceAll(id, 'RUN'));
 
-/** Why a run of this version is not repeated. */
-const detail = (what: string): string =>
-  `OpDefinition 'made' version 'old' was ${what} after the run was created: name a definition_version, or latest`;
-
 describe('POST /runs/{id}/rerun', () => {
   const service = useTestApp();
   const steps = new RunSteps(service.send);
@@ -110,15 +106,68 @@ describe('POST /runs/{id}/rerun', () => {
     assert.deepEqual([next.args, next.labels], [['2', 'std', next.id], { team: 'r' }]);
   });
 
-  test('of a replaced or deleted version is refused, until a version is named', async () => {
-    await define('old', ['${inputs.a}']);
-    const first = await ended('/definitions/made/runs?version=old', { inputs: { a: '1' } });
+  test('of another version takes its defaults and what it says of options, but what the request gave wins', async () => {
+    const given = {
+      inputs: { a: '1' },
+      env: { A: 'a' },
+      priority: 3,
+      outputs: { o: 1 },
+      constraints: { cpu: 2 },
+    };
+    const first = await ended('/definitions/made/runs?version=1', given);
+    const input_specs = { a: { type: 'string' }, b: { type: 'string', default: 'other' } };
+    const version = {
+      id: 'made',
+      version: 'next',
+      image: 'j',
+      input_specs,
+      constraints: { cpu: 1, ram_mb: 9 },
+    };
+    await service.send('POST', '/definitions', { body: { ...version, env: { A: 'b', B: 'b' } } });
+    const again = await rerun(first.id, { definition_version: 'next' });
+    assert.deepEqual(again.inputs, { a: '1', b: 'other' });
+    assert.deepEqual([again.image, again.env, again.priority], ['j', { A: 'a', B: 'b' }, 3]);
+    assert.deepEqual([again.outputs, again.constraints.cpu, again.constraints.ram_mb], [{ o: 1 }, 2, 9]);
+    await service.send('DELETE', '/definitions/made?version=next');
+  });
+
+  test('does not take over a priority that was changed after the request for a run of a definition', async () => {
+    const first = await ended('/definitions/made/runs', { inputs: { a: '1' } });
+    await service.send('PATCH', `/runs/${first.id}`, { body: { priority: 50 } });
+    assert.equal((await rerun(first.id)).priority, 0);
+  });
+
+  test('of a replaced or deleted version repeats the run as it was, with its own id; inputs need a version', async () => {
+    await define('old', ['${inputs.a}', '${run.id}', '$${inputs.a}']);
+    const given = {
+      inputs: { a: '1' },
+      labels: { team: 'r' },
+      priority: 2,
+      constraints: { ram_mb: 64, cpu: 1 },
+    };
+    const first = await ended('/definitions/made/runs?version=old', given);
+    const replaced = async (): Promise<void> => {
+      const again = await rerun(first.id);
+      assert.deepEqual(asked(again), asked(first));
+      assert.deepEqual(again.args, ['1', again.id, '${inputs.a}']);
+      const changes = { constraints: { ram_mb: 128 }, labels: { unit: null } };
+      const more = await rerun(first.id, { changes });
+      assert.deepEqual([more.constraints.ram_mb, more.constraints.cpu, more.labels], [128, 1, { team: 'r' }]);
+      await service.send('POST', `/runs/${more.id}/cancel`);
+      assert.deepEqual((await rerun(more.id)).constraints, more.constraints);
+      const body = { changes: { inputs: { a: '2' }, env: null } };
+      assertError(
+        await service.send('POST', `/runs/${first.id}/rerun`, { body }),
+        409,
+        "OpDefinition 'made' version 'old' was replaced or deleted after the run was created: " +
+          'to change inputs, env, name a definition_version, or latest',
+      );
+    };
     await define('old', ['new', '${inputs.a}']);
-    const refused = await service.send('POST', `/runs/${first.id}/rerun`);
-    assertError(refused, 409, detail('replaced'));
+    await replaced();
     assert.deepEqual((await rerun(first.id, { definition_version: 'old' })).args, ['new', '1']);
     await service.send('DELETE', '/definitions/made?version=old');
-    assertError(await service.send('POST', `/runs/${first.id}/rerun`), 409, detail('deleted'));
+    await replaced();
     const latest = await rerun(first.id, { definition_version: 'latest' });
     assert.deepEqual([latest.op_definition_version, latest.args[0]], ['1', '1']);
     const unknown = await service.send('POST', `/runs/${first.id}/rerun`, {
@@ -144,6 +193,36 @@ describe('POST /runs/{id}/rerun', () => {
     const nobody = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
     assertError(await service.send('POST', `/runs/${nobody}/rerun`), 404, `OpRun '${nobody}' not found`);
     assert.deepEqual((await service.send('GET', `/runs?rerun_of=${id}`)).body.data, []);
+  });
+
+  test('with dry_run=true shows the run and the workers for it, with the same errors, and creates none', async () => {
+    const first = await ended('/runs', PLAIN);
+    const body = { changes: { priority: 9, env: { B: '${inputs.a}' } } };
+    const shown = await service.send('POST', `/runs/${first.id}/rerun?dry_run=true`, { body });
+    const preview = bodyOf(shown, 'OpRunPreview');
+    assert.match(shown.headers.get('warning') ?? '', /env\.B: \$\{inputs\.a\} is plain text here/);
+    assert.deepEqual([preview.priority, preview.rerun_of, preview.able_workers], [9, first.id, 0]);
+    assert.deepEqual(preview.args, first.args);
+    const wrong = { changes: { imagee: 'j' } };
+    const refused = await service.send('POST', `/runs/${first.id}/rerun?dry_run=true`, { body: wrong });
+    assertInvalid(refused, ['imagee is not a known field: did you mean image?']);
+    const { body: after } = await service.send('GET', `/runs/${first.id}`);
+    assert.equal(after.reruns, 0);
+    assert.deepEqual((await service.send('GET', `/runs?rerun_of=${first.id}`)).body.data, []);
+  });
+
+  test('is counted by the run that it repeats, also at the same time, and changes its entity tag', async () => {
+    const first = await ended('/runs', { image: 'i' });
+    const read = () => service.send('GET', `/runs/${first.id}`);
+    const tag = (await read()).headers.get('etag');
+    const label = service.send('PATCH', `/runs/${first.id}/labels`, { body: { labels: { a: 'b' } } });
+    const made = await Promise.all([1, 2, 3, 4].map(() => rerun(first.id)));
+    assert.equal((await label).status, 200);
+    const counted = await read();
+    assert.notEqual(counted.headers.get('etag'), tag);
+    assert.deepEqual([counted.body.reruns, made.map(({ reruns }) => reruns)], [4, [0, 0, 0, 0]]);
+    const page = await service.send('GET', `/runs?rerun_of=${first.id}&limit=3`);
+    assert.deepEqual([page.body.data.length, page.body.has_more], [3, true]);
   });
 
   test('with one idempotency key creates one run, also when sent at the same time, or after the run goes on', async () => {

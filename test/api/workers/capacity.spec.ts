@@ -71,7 +71,7 @@ for (const pool of ['memory', 'shared']) {
           other_selectors: null,
         },
         supply: {
-          workers: { active: 0, idle: 0, reserved: 0, draining: 0, not_claiming: 0, stale: 0 },
+          workers: { active: 0, idle: 0, reserved: 0, draining: 0, not_claiming: 0, away: 0, stale: 0 },
           cpu: empty,
           cpu_millis: empty,
           ram_mb: empty,
@@ -111,7 +111,7 @@ for (const pool of ['memory', 'shared']) {
       await service.send('POST', '/workers/w-3/drain');
       const idle = await capacityOf(service);
       assert.deepEqual(idle.supply, {
-        workers: { active: 2, idle: 2, reserved: 0, draining: 1, not_claiming: 0, stale: 0 },
+        workers: { active: 2, idle: 2, reserved: 0, draining: 1, not_claiming: 0, away: 0, stale: 0 },
         cpu: { total: 16, free: 16 },
         cpu_millis: { total: 16_000, free: 16_000 },
         ram_mb: { total: 32_000, free: 32_000 },
@@ -141,6 +141,7 @@ for (const pool of ['memory', 'shared']) {
         reserved: 0,
         draining: 1,
         not_claiming: 0,
+        away: 0,
         stale: 0,
       });
       assert.deepEqual(body.supply.cpu, { total: 16, free: 11 });

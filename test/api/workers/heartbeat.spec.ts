@@ -58,6 +58,7 @@ const REFUSED: readonly Refusal[] = [
     gpus(GPU, { ...GPU, id: 1 }, GPU, GPU),
     [2, 3].map((n) => `resources.gpus[${n}].id must not repeat the id of another GPU`),
   ],
+  ...each('away_s must be an integer from 1 to 86400', (away_s) => ({ away_s }), [0, -1, 1.5, '60', 86_401]),
   [{ not_claiming: {} }, ['not_claiming must be a list of at most 4 items']],
   [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
   [
@@ -111,11 +112,11 @@ const REFUSED: readonly Refusal[] = [
 ];
 
 describe('a heartbeat', () => {
-  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5' } });
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5', SERVICE_WORKER_AWAY_MAX_S: '90' } });
   const steps = new RunSteps(service.send);
 
   /** The workers as listed, but for what they have left, which the answer to a heartbeat does not tell. */
-  const list = async (): Promise<{ readonly id: string }[]> => {
+  const list = async (): Promise<{ readonly id: string; readonly away_until?: string }[]> => {
     const workers: { readonly id: string; free?: object; assigned?: object }[] = bodyOf(
       await service.send('GET', '/workers'),
       'Workers',
@@ -154,6 +155,32 @@ describe('a heartbeat', () => {
     assert.deepEqual(told.not_claiming, []);
     assert.equal(await countUnable(), '1');
     assert.deepEqual((await steps.heartbeat('unable', {})).unable, []);
+  });
+
+  test('may say that the worker will be away, for no longer than the setting allows; the next one ends that', async () => {
+    const held = await steps.assigned({}, 'leaves');
+    const before = Date.now();
+    const { away_until: until, is_active: isActive } = await steps.heartbeat('leaves', {
+      running_ops: [{ ...OP, id: held.id }],
+      away_s: 3600,
+    });
+    assert.equal(isActive, false);
+    const awayMs = Date.parse(until) - before;
+    assert.ok(awayMs >= 90_000 && awayMs < 3_000_000, `${awayMs} ms`);
+    const { holder, summary } = bodyOf(
+      await service.send('GET', `/runs/${held.id}/explain`),
+      'RunExplanation',
+    );
+    assert.deepEqual([holder.is_active, holder.away_until], [false, until]);
+    assert.equal(
+      summary,
+      `Assigned to worker 'leaves', which is away until ${until}, such as for an upgrade: the run goes on.`,
+    );
+    const { supply } = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
+    assert.equal(supply.workers.away, 1);
+    assert.equal((await list()).find(({ id }) => id === 'leaves')?.away_until, until);
+    const back = await steps.heartbeat('leaves', { running_ops: [{ ...OP, id: held.id }] });
+    assert.deepEqual([back.is_active, 'away_until' in back], [true, false]);
   });
 
   test('may say more than this version reads, at every level', async () => {

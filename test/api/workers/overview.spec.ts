@@ -36,7 +36,7 @@ for (const pool of ['memory', 'shared']) {
         CANCELLED: 0,
       });
       assert.equal(body.oldest_pending_at, null);
-      assert.deepEqual(body.workers, { active: 0, draining: 0, not_claiming: 0, stale: 0 });
+      assert.deepEqual(body.workers, { active: 0, draining: 0, not_claiming: 0, away: 0, stale: 0 });
       const none = { total: 0, used: 0 };
       assert.deepEqual(body.capacity, { cpu: none, cpu_millis: none, ram_mb: none, vram_mb: none });
       assert.equal(body.minutes.length, 60);
@@ -58,7 +58,7 @@ for (const pool of ['memory', 'shared']) {
       assert.equal(body.runs.PENDING, 2);
       assert.equal(body.runs.ASSIGNED, 1);
       assert.equal(body.oldest_pending_at, first.createdAt, 'whatever its priority is');
-      assert.deepEqual(body.workers, { active: 1, draining: 1, not_claiming: 0, stale: 0 });
+      assert.deepEqual(body.workers, { active: 1, draining: 1, not_claiming: 0, away: 0, stale: 0 });
       assert.deepEqual(body.capacity, {
         cpu: { total: 8, used: 2 },
         cpu_millis: { total: 8000, used: 2000 },

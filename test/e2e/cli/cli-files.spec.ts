@@ -59,6 +59,31 @@ describe('jobs in files', () => {
     assert.equal(await count('some'), 2);
   });
 
+  test('warnings of the service name the line of the run or definition that they are about, of several in a file', async () => {
+    const runs = Array.from({ length: 102 }, (_, n) => ({
+      image: 'warned',
+      ...([1, 101].includes(n) && { args: ['x', 'Ref::model'] }),
+    }));
+    await file('warned.yaml', runs.map((run) => `- ${JSON.stringify(run)}\n`).join(''));
+    const created = await ok('run', 'create', '-f', 'warned.yaml');
+    assert.equal(created.stdout.trimEnd().split('\n').length, 102);
+    const told = created.stderr.trimEnd().split('\n');
+    assert.deepEqual(
+      told.map(
+        (text) => /^longshore: warning: (warned\.yaml:\d+: args\.1: Ref::model) is plain/.exec(text)?.[1],
+      ),
+      ['warned.yaml:2: args.1: Ref::model', 'warned.yaml:102: args.1: Ref::model'],
+    );
+    const shown = await ok('run', 'create', '-f', 'warned.yaml', '--dry-run');
+    assert.deepEqual(shown.stderr.trimEnd().split('\n'), told);
+    await file(
+      'warned-defs.yaml',
+      'id: w1\nversion: "1"\nimage: i\n---\nid: w2\nversion: "1"\nimage: i\nargs:\n  - x\n  - Ref::model\n',
+    );
+    const applied = await ok('def', 'apply', '-f', 'warned-defs.yaml');
+    assert.match(applied.stderr, /^longshore: warning: warned-defs\.yaml:10: args\.1: Ref::model [^\n]+\n$/);
+  });
+
   test('errors of the service stand at the lines of the file, and nothing is created', async () => {
     await file('bad.yaml', 'image: bad\nresources:\n  memory: 1\nmounts:\n  - volume: v\n    path: data\n');
     const end = await cli.run('run', 'create', '-f', 'bad.yaml');

@@ -21,22 +21,38 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
       id: 'convert',
       version: '1',
       image: 'convert',
+      description: 'Converts a file.\nAsk the team of vision.',
       command: ['convert'],
-      args: [{ flag: '--in', input: 'file' }, '--mode=${inputs.mode}'],
+      args: [
+        { flag: '--in', input: 'file' },
+        '--mode=${inputs.mode}',
+        { flag: '--all', input: 'all' },
+        { flag: '-n', input: 'mode', join: '' },
+      ],
       env: { NAME: '${inputs.file}' },
       input_specs: {
         file: { type: 'string', required: true, description: 'What to read.' },
         mode: { type: 'string', enum: ['fast', 'slow'], default: 'fast' },
+        all: { type: 'boolean' },
       },
     };
     assert.equal((await send('POST', '/definitions', { body })).status, 201);
     const { page } = await openPage({ url: service.url, path: '/definitions/convert', apiKey: KEY });
     await page.getByRole('row', { name: 'mode string, one of "fast", "slow"' }).waitFor();
+    const line = "convert --in '${inputs.file}' '--mode=${inputs.mode}' --all '-n${inputs.mode}'";
+    await page.getByRole('main').locator('dl').getByText(line, { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Start a run' }).click();
+    const [above, first] = [page.getByText('Ask the team of vision.'), page.getByText('What to read.')];
+    const [description, input] = [await above.boundingBox(), await first.boundingBox()];
+    assert.ok(description && input && description.y < input.y, 'the description is above the form');
+    await page.getByLabel('Name', { exact: true }).fill('of monday');
+    await page.getByRole('button', { name: 'Labels: add a row' }).click();
+    await page.getByLabel('Labels: name 1').fill('team');
+    await page.getByLabel('Labels: value 1').fill('vision');
     await page.getByText('What to read. · string · required').waitFor();
     await page.getByLabel('file', { exact: true }).fill('a "b" $(c)');
     const command = page.getByLabel('Command', { exact: true });
-    await command.getByText(`convert --in 'a "b" $(c)' --mode=fast`).waitFor();
+    await command.getByText(`convert --in 'a "b" $(c)' --mode=fast -nfast`).waitFor();
     await command.getByText(`'NAME=a "b" $(c)'`).waitFor();
     await page.getByLabel('mode').selectOption('slow');
     await command.getByText('--mode=slow').waitFor();
@@ -44,6 +60,7 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
     await page.getByRole('button', { name: 'Start convert 1' }).click();
     await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
     const run = (await send('GET', `/runs/${page.url().split('/').at(-1)}`)).body;
-    assert.deepEqual(run.args, ['--in', 'a "b" $(c)', '--mode=slow']);
+    assert.deepEqual(run.args, ['--in', 'a "b" $(c)', '--mode=slow', '-nslow']);
+    assert.deepEqual([run.name, run.labels], ['of monday', { team: 'vision' }]);
   });
 });

@@ -113,7 +113,7 @@ describe('the overview', skipFor(NO_BROWSER), () => {
       .waitFor();
     await page.keyboard.press('g');
     await page.keyboard.press('o');
-    for (const group of ['active', 'draining', 'stale']) {
+    for (const group of ['active', 'draining', 'away', 'stale']) {
       await page.getByRole('link', { name: new RegExp(`^\\d ${group}$`) }).click();
       await page.waitForURL(`**/ui/workers?state=${group}`);
       await page.goBack();

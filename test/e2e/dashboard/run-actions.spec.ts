@@ -78,7 +78,9 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     });
     const opened = await show(run.id, CLIENT);
     const { page } = opened;
-    await page.getByRole('button', { name: 'Run again' }).click();
+    assert.equal(await page.getByRole('button', { name: 'Run again' }).isDisabled(), true);
+    await steps.send('POST', `/runs/${run.id}/cancel`);
+    await page.getByRole('button', { name: 'Run again', disabled: false }).click();
     const dialog = page.getByRole('dialog', { name: 'Run again' });
     assert.equal(await dialog.getByLabel('Image').inputValue(), 'examples/train');
     await dialog.getByLabel('Inputs').fill('{ nonsense');
@@ -87,7 +89,9 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await opened.checkAccessibility();
     await dialog.getByLabel('Inputs').fill('{"text": "new"}');
     await dialog.getByLabel('Priority').fill('9');
+    const sent = page.waitForRequest((request) => request.url().endsWith('/rerun'));
     await dialog.getByRole('button', { name: 'Start a new run' }).click();
+    assert.deepEqual((await sent).postDataJSON(), { changes: { inputs: { text: 'new' }, priority: 9 } });
     await page.getByText(/^Run \S+ is in the queue\.$/).waitFor();
     await page.waitForURL((url) => url.pathname.startsWith('/ui/runs/') && !url.pathname.endsWith(run.id));
     const made = await steps.get(new URL(page.url()).pathname.split('/').at(-1) ?? '');
@@ -96,6 +100,16 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     for (const field of ['image', 'constraints', 'retry_policy', 'timeouts', 'event_delivery']) {
       assert.deepEqual(made[field], run[field], field);
     }
+    const facts = page.getByRole('main').locator('dl').first();
+    await facts.getByText('Rerun of').waitFor();
+    await facts.getByTitle(run.id).click();
+    await facts.getByText('Reruns').waitFor();
+    await facts.getByRole('link', { name: '1', exact: true }).click();
+    await page
+      .getByRole('row')
+      .filter({ has: page.getByTitle(made.id) })
+      .waitFor();
+    await page.waitForFunction(`document.querySelectorAll('[role=row]').length === 2`);
   });
 
   test('starts another run of the definition that the run came from', async () => {
@@ -111,10 +125,11 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
       body: { inputs: { text: 'a' } },
     });
     assert.equal(made.status, 201, made.text);
+    await steps.send('POST', `/runs/${made.body.id}/cancel`);
     const { page } = await show(made.body.id);
     await page.getByRole('button', { name: 'Run again' }).click();
     const dialog = page.getByRole('dialog', { name: 'Run again' });
-    await dialog.getByText('come from there').waitFor();
+    await dialog.getByText('everything else comes from there').waitFor();
     assert.equal(await dialog.getByLabel('Image').count(), 0);
     await dialog.getByLabel('Inputs').fill('{"text": "b"}');
     await dialog.getByRole('button', { name: 'Start a new run' }).click();

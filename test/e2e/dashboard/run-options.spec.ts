@@ -4,7 +4,7 @@ import type { Locator } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo, type Send } from '../../support/app/test-app.js';
+import { newSecretsKey, senderTo, type Send } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
 
 /** What a run may say besides its image, inputs and resources. */
@@ -54,7 +54,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });
@@ -71,7 +71,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await fillOptions(dialog);
     await dialog.getByLabel('Start at').fill('2001-02-03T04:05:06');
     const name = dialog.getByLabel('Environment variables: name 1');
-    await name.fill('SERVICE_MODE');
+    await name.fill('SERVICE_RUN_ID');
     await dialog.getByLabel('Concurrency limit').fill('0');
     await dialog.getByLabel('Retry only after').fill('rain');
     await dialog.getByRole('button', { name: 'Create run' }).click();
@@ -187,7 +187,8 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await page.getByRole('tab', { name: 'Container' }).click();
     for (const text of ['hub-token', 'two words', 'registry']) await page.getByText(text).first().waitFor();
     await opened.checkAccessibility();
-    await page.getByRole('button', { name: 'Run again' }).click();
+    await send('POST', `/runs/${run.id}/cancel`);
+    await page.getByRole('button', { name: 'Run again', disabled: false }).click();
     await page
       .getByText('The start time of this run, 2001-02-03 05:05:06 UTC+01:00, is not taken over.')
       .waitFor();

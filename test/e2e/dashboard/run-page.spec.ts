@@ -82,6 +82,27 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     assert.equal(await events.getByText('#2').count(), 0);
   });
 
+  test('shows the whole of a long reason from its end, cause and exit code at the top, on a phone too', async () => {
+    const lines = Array.from({ length: 80 }, (_, n) => `line ${n + 1} of the program`);
+    const { id } = await steps.running();
+    await steps.event(id, 'FAILED', { error_message: lines.join('\n'), cause: 'exit', exit_code: 3 });
+    await checkLooks(
+      (look) => show(id, look),
+      async (page) => {
+        const reason = page.getByRole('group', { name: 'Why it failed' });
+        await reason.waitFor();
+        assert.equal((await reason.innerText()).trim(), lines.join('\n'));
+        const [box, words] = [await reason.boundingBox(), await reason.locator('p').boundingBox()];
+        const height = page.viewportSize()?.height ?? 0;
+        assert.ok(box && words && box.y >= 0 && box.y + box.height <= height);
+        const below = words.y + words.height - (box.y + box.height);
+        assert.ok(words.height > box.height && below <= 1, 'the last line is in sight, the first one is not');
+        const badge = await page.getByText('exit, exit code 3', { exact: true }).boundingBox();
+        assert.ok(badge && badge.y < box.y, 'the cause is above the reason');
+      },
+    );
+  });
+
   test('shows what a program or a worker says of a failure without colours, cursor movements and turned words', async () => {
     const { id } = await steps.running({ retry_policy: { max_attempts: 2 } });
     const words = 'lost\n\u001B[31mdisk\u001B[0m \u001B[2Kfull\u0007 \u202Eexe.txt';

@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { afterAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { blocksOf, readPage, type CodeBlock } from '../../support/docs/doc-pages.js';
+import { OtherSystem } from '../../support/docs/other-system.js';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { PageShell } from '../../support/browser/page-shell.js';
-import { launch, PROJECT, until } from '../../support/service-process.js';
+import { launch, makeDataDir, PROJECT, until } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
 
 /** A person without a container engine: images are programs in a folder. */
@@ -62,7 +63,7 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const shell of shells) await shell.close();
   });
 
-  test('gets what README.md promises, from TypeScript too', async () => {
+  test('gets what README.md promises, from TypeScript and Python too', async () => {
     const shell = await open({});
     const printed = await follow(shell, 'README.md');
     for (const said of [/"image":"longshore\/progress"/, /step 5 of 5 done/, /PROGRESS +100 %/])
@@ -71,6 +72,9 @@ describe('whoever follows a page in a fresh checkout', () => {
     const code = (await codeOf('README.md', 'ts')).replaceAll('http://127.0.0.1:5555', shell.url);
     await writeFile(join(shell.folder, 'client.mjs'), code);
     assert.match(await shell.type('node client.mjs'), /^COMPLETED \{/);
+    const python = `${await codeOf('README.md', 'python')}print(run.state, run.outputs["words"])\n`;
+    await writeFile(join(shell.folder, 'client.py'), python);
+    assert.match(await shell.type('PYTHONPATH=packages/python python3 client.py'), /^COMPLETED 4$/m);
   });
 
   test('gets started by curl and by command line', async () => {
@@ -141,7 +145,8 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const said of [
       /^args +'--catchment=Aare & "Reuss" \$\(id\)' --steps 50 --verbose '--layer=flood depth' --layer=speed '--temp=\$\{TMPDIR\}'$/m,
       /^\[--catchment=Aare & "Reuss" \$\(id\)\]\n\[--steps\]\n\[50\]\n\[--verbose\]\n\[--layer=flood depth\]\n\[--layer=speed\]\n\[--temp=\$\{TMPDIR\}\]$/m,
-      /inputs\.catchment must be a string/,
+      /inputs\.catchment is required/,
+      /inputs\.steps must be an integer/,
       /inputs\.forcast is not a declared/,
       /^\$\(ID\); `ID`$/m,
       /command\[2\]: \$\{inputs\.text\}: would become code of sh: pass it in env and use "\$NAME"/,
@@ -172,6 +177,66 @@ describe('whoever follows a page in a fresh checkout', () => {
     assert.match(await read(), /STARTED RUNNING \{'customer': '17'\}/);
     await shell.type(A_RUN.replace('--wait', '--topic orders --wait'));
     assert.match(await read(), /^\S+ STARTED RUNNING \{\}\n/);
+  });
+
+  test('tells another system of each end once, in Python and in Node, whatever fails in between', async () => {
+    const shell = await open();
+    const [service, compare] = blocksOf(await readPage('docs/tell-another-system.md')).filter(isRunHere);
+    assert.ok(service !== undefined && compare !== undefined);
+    await shell.run(service);
+    await shell.run(START_WORKER);
+    await shell.type(`
+      export SERVICE_API_KEY=$(cat .data/admin-key)
+      longshore run create longshore/word-count --name first --input text="to be" -l team=a --wait
+      longshore run create longshore/fail --name second --max-attempts 2 --wait || true
+    `);
+    const key = (await readFile(join(shell.folder, '.data', 'admin-key'), 'utf8')).trim();
+    for (const [language, command] of [
+      ['python', ['python3', 'tell.python']],
+      ['js', ['node', 'tell.mjs']],
+    ] as const) {
+      const cwd = await makeDataDir();
+      await writeFile(join(cwd, command[1]), await codeOf('docs/tell-another-system.md', language));
+      const other = await OtherSystem.start();
+      const env = { SERVICE_URL: shell.url, SERVICE_API_KEY: key, TARGET_URL: other.url };
+      const start = async () => launch([...command], { cwd, env });
+      // Its first request is refused for now; it is killed after the third, which has an effect and no answer.
+      const killed = await start();
+      await until(() => other.received.length === 3, 'the third request');
+      killed.signal('SIGKILL');
+      await killed.exited;
+      const again = await start();
+      await until(() => existsSync(join(cwd, 'ends.cursor')), 'its cursor');
+      again.signal('SIGKILL');
+      await again.exited;
+      const [first, second] = other.received.slice(1, 3);
+      assert.deepEqual(
+        other.received.slice(0, 5).map(({ id }) => id),
+        [first?.id, first?.id, second?.id, first?.id, second?.id],
+      );
+      const cursor = await readFile(join(cwd, 'ends.cursor'), 'utf8');
+      assert.deepEqual(
+        [first?.told.name, first?.told.state, first?.told.labels],
+        ['first', 'COMPLETED', { team: 'a' }],
+      );
+      assert.equal(first?.told.payload.outputs.words, 2);
+      assert.deepEqual(
+        [second?.told.name, second?.told.state, second?.told.payload.cause],
+        ['second', 'FAILED', 'exit'],
+      );
+      assert.match(second?.id ?? '', /:2$/);
+      // A third start tells only what is new.
+      const before = other.received.length;
+      await shell.type(`longshore run create longshore/fail --name ${language} --wait || true`);
+      const last = await start();
+      await until(async () => (await readFile(join(cwd, 'ends.cursor'), 'utf8')) !== cursor, 'its cursor');
+      last.signal('SIGKILL');
+      await last.exited;
+      const told = other.received.slice(before).map(({ told: { name, state } }) => [name, state]);
+      assert.deepEqual(told, [[language, 'FAILED']]);
+      other.close();
+    }
+    assert.match(await shell.run(compare), /"name":"second"/);
   });
 
   test('makes, binds and revokes keys', async () => {

@@ -7,6 +7,7 @@ import { launch, makeDataDir, PROJECT } from '../../support/service-process.js';
 import {
   EXAMPLE_WORKER,
   OLDER_WORKER,
+  SMALLEST_WORKER,
   whyNoPython,
   writeWorker,
 } from '../../support/workers/example-worker.js';
@@ -30,6 +31,8 @@ describe('the conformance kit passes', { timeout: 3_600_000, concurrent: true },
   test('the example worker in Python', skipFor(whyNoPython()), () =>
     checkWorker(`python3 '${EXAMPLE_WORKER}'`),
   );
+
+  test('the smallest worker', skipFor(whyNoPython()), () => checkWorker(`python3 '${SMALLEST_WORKER}'`));
 
   test(
     'a worker of the version before, which knows none of the extensions and takes no run that has one',

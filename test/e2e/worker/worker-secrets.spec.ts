@@ -5,6 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { beforeAll, describe, onTestFinished, test } from 'vitest';
+import { PULL_TIMING } from '@longshore/worker/runtime/docker/images/image-pull';
 import { containerSpec } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { runtimeFor, startDockerWorker } from '../../support/images/docker-runtime.js';
@@ -174,6 +175,23 @@ describe('secrets with a container engine', skipFor(forTests.skip), () => {
       await assert.rejects(runtime.pull(mark, NEVER), /is a name that workers use/);
     for (const id of [Id, Id.slice(0, 'sha256:fc9'.length)])
       await assert.rejects(runtime.pull(id, NEVER), /is not a valid image reference/);
+  });
+
+  test('a private image that the engine has is given by its digest to those alone who have a login for it', async () => {
+    const { engine } = forTests;
+    const runtime = runtimeFor(engine, { pullTiming: { ...PULL_TIMING, retryMs: [] } });
+    const login = { server: registry.address, ...REGISTRY_LOGIN };
+    const id = await runtime.pull(image, NEVER, login);
+    const [digest = ''] = (await engine.docker.getImage(image).inspect()).RepoDigests;
+    // The engine itself asks nobody.
+    const [repository, tag] = digest.split('@');
+    await engine.docker.createImage({ fromImage: repository, tag }).then(untilEnd);
+    await assert.rejects(runtime.pull(digest, NEVER), /the registry refused access$/);
+    await assert.rejects(
+      runtime.pull(digest, NEVER, { ...login, password: 'no' }),
+      /with its login: the registry refused access$/,
+    );
+    assert.equal(await runtime.pull(digest, NEVER, login), id);
   });
 
   test('a registry whose manifest names the private image by its id does not get it', async () => {

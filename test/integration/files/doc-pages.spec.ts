@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { beforeAll, describe, test } from 'vitest';
+import { makeProgram } from '../../../packages/cli/src/program.js';
+import { Output } from '../../../packages/cli/src/terminal/output.js';
 import {
   anchorsOf,
   blocksOf,
@@ -66,7 +69,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [
     /^npm run worker:conformance -- --command /,
     'test/e2e/worker/worker-conformance.spec.ts',
-    'EXAMPLE_WORKER',
+    'SMALLEST_WORKER',
   ],
   // For ten minutes; the spec does the same for half of one.
   [/^npm run upgrade:check/, 'test/e2e/programs/upgrade.spec.ts', 'upgrade-run'],
@@ -253,6 +256,45 @@ describe('the pages of the documentation', () => {
       [],
     );
     assert.ok(named.length > 10);
+  });
+
+  test('name commands and flags of the command line that there are, in their text and in scripts', () => {
+    const program = makeProgram({
+      env: {},
+      stdin: process.stdin,
+      output: new Output(new PassThrough(), new PassThrough(), {}),
+      argv: [],
+      stop: () => new AbortController().signal,
+      end: () => undefined,
+    });
+    const unknown: string[] = [];
+    let seen = 0;
+    for (const page of pages.filter(({ path }) => !/CHANGELOG|^docs\/adr/.test(path))) {
+      for (const [line = '', text = ''] of page.text.matchAll(
+        /(?<=[`\s(])longshore ((?:[a-z]+|--?[a-z][\w-]*)\b[^`\n|;&)]*)/g,
+      )) {
+        const words = text.split(' -- ')[0]?.split(/\s+/) ?? [];
+        let command = program;
+        while (command.commands.length > 0) {
+          const next = command.commands.find((one) => one.name() === words[0]);
+          if (next === undefined) break;
+          command = next;
+          words.shift();
+        }
+        if (command === program) continue;
+        seen += 1;
+        // Those of the programs and of the inputs of a definition are not declared.
+        if (['serve', 'worker'].includes(command.name()) || text.startsWith('def run')) continue;
+        // A group without a word is its list.
+        const options = [command, ...command.commands].flatMap((one) => one.options);
+        const known = new Set(['--help', ...options.flatMap(({ short, long }) => [short, long])]);
+        const flags = words.flatMap((word) => /^(?:--[a-z][\w-]*|-[a-z]$)/.exec(word)?.[0] ?? []);
+        const isGroup = command.commands.length > 0 && /^[a-z]/.test(words[0] ?? '');
+        if (isGroup || flags.some((flag) => !known.has(flag))) unknown.push(`${page.path}: ${line}`);
+      }
+    }
+    assert.deepEqual(unknown, []);
+    assert.ok(seen > 100, `${seen} commands`);
   });
 
   test('have no command outside of blocks', () => {

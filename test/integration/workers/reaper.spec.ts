@@ -60,6 +60,27 @@ for (const pool of POOLS) {
       await checkInvariants(database.dataSource);
     });
 
+    test('keeps the runs of a worker that is away until then, and for a new one of its processes', async () => {
+      const AWAY_MS = 5 * TIMEOUT_MS;
+      const runs = [await scene.assigned('returns'), await scene.assigned('stays')];
+      const [kept, lost] = runs.map(({ id }) => id);
+      assert.ok(kept !== undefined && lost !== undefined);
+      await scene.heartbeat('returns', [kept], AWAY_MS);
+      await scene.heartbeat('stays', [lost], AWAY_MS);
+      await scene.letPass(AWAY_MS - ROOM_MS);
+      assert.deepEqual(await scene.reaper.runOnce(), NONE);
+      await scene.heartbeat('returns', [kept]);
+      await scene.letPass(ROOM_MS + 1);
+      await scene.heartbeat('returns', [kept]);
+      assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, silent: 1 });
+      assert.deepEqual(
+        [(await scene.get(kept)).workerId, (await scene.get(lost)).workerId],
+        ['returns', null],
+      );
+      await scene.letPass(TIMEOUT_MS + 1);
+      assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, silent: 1 }, 'it is silent as before');
+    });
+
     test('never reclaims a run without a worker', async () => {
       const { id } = await createOn(scene.journal);
       await scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'RUNNING' });

@@ -52,7 +52,13 @@ for (const [kind, open] of [
       await bench.pool.remove('w');
       await bench.pool.remove('unknown');
       assert.deepEqual(await listed(), ['v']);
-      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 0, not_claiming: 0, stale: 0 });
+      assert.deepEqual(await bench.pool.count(), {
+        active: 1,
+        draining: 0,
+        not_claiming: 0,
+        away: 0,
+        stale: 0,
+      });
       const again = await bench.pool.heartbeat(beat('w'));
       assert.deepEqual([again.runningOps, again.isDraining], [[], true]);
     });
@@ -64,12 +70,30 @@ for (const [kind, open] of [
       assert.deepEqual(active.notClaiming, []);
       await bench.pool.setDraining('b', true, ADMIN);
       assert.deepEqual((await bench.pool.find('a'))?.notClaiming, notClaiming);
-      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 1, not_claiming: 2, stale: 0 });
+      assert.deepEqual(await bench.pool.count(), {
+        active: 1,
+        draining: 1,
+        not_claiming: 2,
+        away: 0,
+        stale: 0,
+      });
       await bench.pool.heartbeat(beat('a'));
       assert.deepEqual((await bench.pool.find('a'))?.notClaiming, []);
-      assert.deepEqual(await bench.pool.count(), { active: 2, draining: 1, not_claiming: 1, stale: 0 });
+      assert.deepEqual(await bench.pool.count(), {
+        active: 2,
+        draining: 1,
+        not_claiming: 1,
+        away: 0,
+        stale: 0,
+      });
       await bench.pass(TIMEOUT_MS + 1);
-      assert.deepEqual(await bench.pool.count(), { active: 0, draining: 0, not_claiming: 0, stale: 4 });
+      assert.deepEqual(await bench.pool.count(), {
+        active: 0,
+        draining: 0,
+        not_claiming: 0,
+        away: 0,
+        stale: 4,
+      });
     });
 
     describe('heartbeats', () => {
@@ -89,7 +113,7 @@ for (const [kind, open] of [
         });
         const answered = await bench.pool.heartbeat(said);
         const { createdAt, lastHeartbeatAt, ...rest } = answered;
-        assert.deepEqual(rest, { ...said, isActive: true, isDraining: false });
+        assert.deepEqual(rest, { ...said, awayUntil: null, isActive: true, isDraining: false });
         assert.deepEqual(createdAt, lastHeartbeatAt);
         assert.deepEqual(await bench.pool.find('a/b:1'), answered);
         assert.deepEqual(await bench.pool.list(), [answered]);

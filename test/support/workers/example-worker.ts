@@ -7,6 +7,9 @@ import { PROJECT } from '../service-process.js';
 /** The example worker. */
 export const EXAMPLE_WORKER = join(PROJECT, 'examples', 'worker', 'worker.py');
 
+/** The worker that has nothing but what the conformance kit asks for. */
+export const SMALLEST_WORKER = join(PROJECT, 'examples', 'worker', 'smallest.py');
+
 /** Text of the example worker, and what stands there instead. */
 export type Change = readonly [from: string, to: string];
 

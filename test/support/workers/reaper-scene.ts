@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
-import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
+import { WorkerAbsenceEntity, WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -11,6 +11,7 @@ import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { HealthChecks } from '../../../src/health/health-checks.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
+import { WorkerAbsencesRepository } from '../../../src/workers/pool/worker-absences.repository.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import type { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import { LostRunSearch } from '../../../src/workers/reaper/lost-run-search.js';
@@ -99,7 +100,8 @@ export class ReaperScene {
       await pool.onApplicationBootstrap();
       scene = new ReaperScene(dataSource, pool, options);
     } else {
-      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, POOL_LIMITS, now);
+      const absences = new WorkerAbsencesRepository(dataSource.getRepository(WorkerAbsenceEntity));
+      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, absences, POOL_LIMITS, now);
       scene = new ReaperScene(dataSource, pool, options);
     }
     scene.grace.start();
@@ -171,8 +173,8 @@ export class ReaperScene {
   }
 
   /** A heartbeat, with the running runs if they are given. */
-  async heartbeat(id: string, running?: readonly string[]): Promise<void> {
-    await this.pool.heartbeat(beat(id, running));
+  async heartbeat(id: string, running?: readonly string[], awayMs?: number): Promise<void> {
+    await this.pool.heartbeat({ ...beat(id, running), awayMs });
   }
 
   /** A new run in the hands of a worker that has just reported; nothing else may be pending. */

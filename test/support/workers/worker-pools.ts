@@ -1,8 +1,9 @@
 import type { DataSource } from 'typeorm';
-import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
+import { WorkerAbsenceEntity, WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
 import { HeartbeatWriter } from '../../../src/workers/pool/heartbeat-writer.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { SharedWorkerPool } from '../../../src/workers/pool/shared-worker-pool.js';
+import { WorkerAbsencesRepository } from '../../../src/workers/pool/worker-absences.repository.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import type { Heartbeat, PoolLimits, RunningOp, WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 
@@ -60,6 +61,7 @@ export async function memoryBench(
     MemoryWorkerPool.open(
       timeoutMs,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+      new WorkerAbsencesRepository(dataSource.getRepository(WorkerAbsenceEntity)),
       limits,
       () => now,
     );
@@ -75,6 +77,7 @@ export async function memoryBench(
     restart: async () => (pool = await open()),
     clear: async () => {
       await dataSource.query('delete from worker_drains');
+      await dataSource.query('delete from worker_absences');
       pool = await open();
     },
   };
@@ -123,7 +126,9 @@ export async function sharedBench(
       return (pool = open());
     },
     clear: async () => {
-      await dataSource.query(`truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains`);
+      await dataSource.query(
+        `truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains, worker_absences`,
+      );
       await dataSource.query(age);
       pool = open();
     },
@@ -149,7 +154,8 @@ export async function letPass(dataSource: DataSource, ms: number): Promise<void>
     [ms],
   );
   await dataSource.query(
-    `with moved as (update worker_pool_epoch set started_at = started_at ${back})
+    `with moved as (update worker_pool_epoch set started_at = started_at ${back}),
+     absences as (update worker_absences set until = until ${back})
      update worker_drains set seen_at = seen_at ${back}`,
     [ms],
   );

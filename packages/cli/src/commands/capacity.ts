@@ -76,7 +76,7 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
       [
         'not taking',
-        `${workers.draining} draining, ${workers.not_claiming} not claiming, ${workers.stale} stale`,
+        `${workers.draining} draining, ${workers.not_claiming} not claiming, ${workers.away} away, ${workers.stale} stale`,
       ],
       ['free', `${freeCores(supply)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
       ['free GPUs', gpus],

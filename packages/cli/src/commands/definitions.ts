@@ -4,7 +4,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
-import { readJobs, throwAt, type Job } from '../runs/job-file.js';
+import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
   given,
   makeRun,
@@ -69,7 +69,7 @@ function addApply(parent: Command, context: CliContext): void {
         const { data, response } = await send(session, job, isTrial);
         if (isTrial && !flags.dryRun) return;
         const { output } = context;
-        output.warnings(response);
+        output.warnings(response, (text) => placed(job, text));
         const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(data) : output.line(`${data.id}/${data.version} ${done}`));
       };
@@ -113,7 +113,14 @@ function addGet(parent: Command, context: CliContext): void {
       await output.json(definition);
       return;
     }
-    const { createdAt: _, updatedAt: __, event_delivery: delivery, ...rest } = definition;
+    const {
+      createdAt: _,
+      updatedAt: __,
+      created_by: ___,
+      updated_by: ____,
+      event_delivery: delivery,
+      ...rest
+    } = definition;
     const shown = { ...rest, ...(delivery === null ? {} : { event_delivery: delivery }) };
     await output.line(stringifyJson(shown, 2));
   });

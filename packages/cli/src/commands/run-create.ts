@@ -2,41 +2,21 @@ import type { Schemas } from '@longshore/client';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { type Command, Option } from 'commander';
 import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
-import {
-  callsService,
-  integerOption,
-  openSession,
-  type CliContext,
-  type ServiceFlags,
-} from '../command-kit.js';
-import { noteRefusal, overlaid, readJobs, throwAt, type Job } from '../runs/job-file.js';
-import {
-  given,
-  makeRun,
-  readAttributes,
-  readNewRun,
-  takesNewRunFlags,
-  type NewRunFlags,
-} from '../runs/new-run.js';
-import { splitOperands, unknownWordError } from '../runs/operands.js';
-import { readRetries } from '../runs/run-options.js';
+import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { noteRefusal, overlaid, placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
+import { makeRun, readImageRun, takesImageRunFlags, type ImageRunFlags } from '../runs/new-run.js';
+import { AFTER_DASHES, splitOperands, unknownWordError } from '../runs/operands.js';
 import { runPreview } from '../runs/run-view.js';
 import { keepLastRun } from '../service/last-run.js';
 import type { Session } from '../service/session.js';
 
-const AFTER_DASHES =
-  'flags of the program in the container stand after --, as in: run create IMAGE -- --epochs 4';
-
 /** Runs of one request. */
 const BATCH = 100;
 
-interface CreateFlags extends ServiceFlags, NewRunFlags {
+interface CreateFlags extends ServiceFlags, ImageRunFlags {
   readonly json?: true;
   readonly from?: string;
   readonly dryRun?: true;
-  readonly maxAttempts?: number;
-  readonly backoff?: number;
-  readonly topic?: string;
 }
 
 /** `run create` */
@@ -55,12 +35,7 @@ export function addRunCreate(parent: Command, context: CliContext): void {
         'idempotencyKey',
       ]),
     );
-  takesNewRunFlags(command)
-    .addOption(integerOption('--max-attempts <n>', 'attempts that may fail before the run does', 1, 1000))
-    .addOption(
-      integerOption('--backoff <seconds>', 'wait before the first retry, doubled with each more', 0, 86_400),
-    )
-    .option('-t, --topic <topic>', 'feed that gets its events');
+  takesImageRunFlags(command);
   callsService(
     command,
     'run create longshore/word-count --input text="to be or not to be" --wait',
@@ -100,19 +75,12 @@ async function readBodies(
   const { unknown, args } = splitOperands(hasImage ? operands : all, context.argv);
   if (unknown[0] !== undefined)
     throw unknownWordError(unknown[0], command, { names: [], hint: AFTER_DASHES });
-  const { maxAttempts, backoff, topic, from } = flags;
-  const attributes = readAttributes(flags);
-  if (attributes !== undefined && topic === undefined && from === undefined)
+  const { attribute, topic, from } = flags;
+  if (attribute !== undefined && topic === undefined && from === undefined)
     throw usageError('--attribute needs --topic');
   const body = {
     ...(image === undefined ? {} : { image }),
-    ...(await readNewRun(flags, args, context)),
-    ...given<unknown>('retry_policy', {
-      max_attempts: maxAttempts,
-      backoff_s: backoff,
-      ...readRetries(flags),
-    }),
-    ...given<unknown>('event_delivery', { topic, attributes: attributes ?? (topic && {}) }),
+    ...(await readImageRun(flags, args, context)),
   };
   if (from === undefined)
     return image === undefined ? [] : [{ value: Object(body), file: undefined, placeOf: () => '' }];
@@ -132,7 +100,7 @@ async function preview(session: Session, jobs: readonly Job[], { json }: CreateF
     const { data, response } = await session
       .answer((init) => session.client.POST('/runs', { params, body: bodyOf(job), ...init }))
       .catch((error: unknown) => throwAt(job, error, output));
-    output.warnings(response);
+    output.warnings(response, (text) => placed(job, text));
     await (json ? output.json(data) : output.write(runPreview(data, output.colours)));
   }
 }
@@ -150,9 +118,15 @@ async function createAll(
     const batch = jobs.slice(from, from + BATCH);
     const params = { header: { 'Idempotency-Key': from === 0 ? key : `${key}/${from}` } };
     const body = { runs: batch.map(bodyOf) };
-    const { results } = await session.ask((init) =>
+    const { data, response } = await session.answer((init) =>
       session.client.POST('/runs/batch', { params, body, ...init }),
     );
+    const { results } = data;
+    output.warnings(response, (text) => {
+      const [, index = '', said = ''] = /^runs\.(\d+)\.(.*)$/s.exec(text) ?? [];
+      const { [Number(index)]: job } = batch;
+      return index === '' || job === undefined ? text : placed(job, said);
+    });
     for (const [index, job] of batch.entries()) {
       const result = results[index];
       if (result !== undefined && 'run' in result && 'id' in result.run) {

@@ -107,7 +107,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
         'workers',
         counts === null
           ? undefined
-          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever${counts.draining + counts.not_claiming > 0 ? '; those that claim nothing are not counted' : ''}), ${counts.draining} draining, ${counts.not_claiming} not claiming, ${counts.stale} stale`,
+          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever${counts.draining + counts.not_claiming > 0 ? '; those that claim nothing are not counted' : ''}), ${counts.draining} draining, ${counts.not_claiming} not claiming, ${counts.away} away, ${counts.stale} stale`,
       ],
     ],
     style.colours,

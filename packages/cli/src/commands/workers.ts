@@ -73,7 +73,13 @@ function engineOf({ engine }: Worker): string {
   return engine === undefined ? '-' : `${engine.name}: ${engine.pending} pending, ${engine.running} running`;
 }
 
-function stateOf({ is_active: isActive, draining, not_claiming: reasons }: Worker): string {
+function stateOf({
+  is_active: isActive,
+  away_until: until,
+  draining,
+  not_claiming: reasons,
+}: Worker): string {
+  if (until !== undefined) return `away until ${until}`;
   if (!isActive) return 'stale';
   if (draining) return 'draining';
   return (reasons ?? []).length > 0 ? 'not claiming' : 'active';
@@ -96,6 +102,6 @@ function unableTo({ unable }: Pick<Worker, 'unable'>): string {
 }
 
 function colour(worker: Worker): Colour {
-  if (!worker.is_active) return 'red';
+  if (!worker.is_active && worker.away_until === undefined) return 'red';
   return stateOf(worker) === 'active' && (worker.unable ?? []).length === 0 ? 'green' : 'yellow';
 }

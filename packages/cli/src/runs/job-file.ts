@@ -23,9 +23,9 @@ const MOST_ALIASED = 1024 * 1024;
 /** An alias may be within what it stands for. */
 const MOST_LEVELS = 200;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
-/** The path of a field at the beginning of an error of the API: `mounts[0].path`, `env["A B"]`. */
-const PATH = /^[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*/;
-const STEPS = /[A-Za-z_$][\w$-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\]/g;
+/** The path of a field at the beginning of an error or a warning of the API: `mounts[0].path`, `env["A B"]`, `args.1`. */
+const PATH = /^[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*|\.\d+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*/;
+const STEPS = /[A-Za-z_$][\w$-]*|\d+|\[\d+\]|\["(?:[^"\\]|\\.)*"\]/g;
 
 /** A run or a definition of a file. */
 export interface Job {
@@ -69,10 +69,15 @@ export async function readJobs(file: string, stdin: Readable): Promise<readonly 
   return jobs;
 }
 
+/** What the service says of a job, behind its line of the file. */
+export function placed(job: Job, text: string): string {
+  return job.file === undefined ? text : `${job.placeOf(text)}: ${text}`;
+}
+
 /** Prints what the service refuses of a job, each at its line of the file, as compilers do. */
 export function noteRefusal(job: Job, { message, problems }: CliError, output: Output): void {
   for (const problem of problems.length === 0 ? [message] : problems)
-    output.note(oneLine(`${job.placeOf(problem)}: ${problem}`));
+    output.note(oneLine(placed(job, problem)));
 }
 
 /** Throws an error, after {@link noteRefusal} where it is about what the file says. */
@@ -101,8 +106,8 @@ function fieldOf(job: Node, error: string, document: Document): Node {
   let [node, place] = [job, job];
   for (const [step] of (PATH.exec(error)?.[0] ?? '').matchAll(STEPS)) {
     const key: unknown = step.startsWith('[') ? JSON.parse(step.slice(1, -1)) : step;
-    if (isSeq(node) && typeof key === 'number') {
-      const item = node.items[key];
+    if (isSeq(node)) {
+      const item = node.items[Number(key)];
       if (item === undefined) break;
       node = place = resolved(item, document);
       continue;

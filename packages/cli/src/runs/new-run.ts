@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
-import { readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
+import { readRetries, readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
 import { keepLastRun } from '../service/last-run.js';
 import type { Answered, CallInit, Session } from '../service/session.js';
 
@@ -72,6 +72,24 @@ export async function readNewRun(
   };
 }
 
+/**
+ * The fields of the body that runs of images have beside the image.
+ * @param operands arguments of the container @throws as {@link readNewRun}
+ */
+export async function readImageRun(flags: ImageRunFlags, operands: readonly string[], context: CliContext) {
+  const { maxAttempts, backoff, topic } = flags;
+  const attributes = readAttributes(flags) ?? (topic && {});
+  return {
+    ...(await readNewRun(flags, operands, context)),
+    ...given<unknown>('retry_policy', {
+      max_attempts: maxAttempts,
+      backoff_s: backoff,
+      ...readRetries(flags),
+    }),
+    ...given<unknown>('event_delivery', { topic, attributes }),
+  };
+}
+
 /** Labels of events in the feed. @throws CliError */
 export function readAttributes({ attribute }: NewRunFlags): Readonly<Record<string, string>> | undefined {
   return attribute === undefined ? undefined : Object.fromEntries(attribute.map(splitAssignment));
@@ -111,6 +129,13 @@ export interface NewRunFlags extends WatchFlags, RunOptionFlags, ResourceFlags {
   readonly attribute?: readonly string[];
   readonly idempotencyKey?: string;
   readonly wait?: true;
+}
+
+/** Flags for creating a run of an image. */
+export interface ImageRunFlags extends NewRunFlags {
+  readonly maxAttempts?: number;
+  readonly backoff?: number;
+  readonly topic?: string;
 }
 
 /** Adds the flags for following a run. */
@@ -153,6 +178,16 @@ export function takesNewRunFlags(command: Command): Command {
       .option('--idempotency-key <key>', 'requests with the same key create one run (default: a new key)')
       .option('-w, --wait', 'follow the run; the exit code says how it ended'),
   );
+}
+
+/** Adds the flags for creating a run of an image. */
+export function takesImageRunFlags(command: Command): Command {
+  return takesNewRunFlags(command)
+    .addOption(integerOption('--max-attempts <n>', 'attempts that may fail before the run does', 1, 1000))
+    .addOption(
+      integerOption('--backoff <seconds>', 'wait before the first retry, doubled with each more', 0, 86_400),
+    )
+    .option('-t, --topic <topic>', 'feed that gets its events');
 }
 
 /** Options for following a run from its flags. */

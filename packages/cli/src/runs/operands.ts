@@ -3,6 +3,10 @@ import { nearestName } from '@longshore/common/nearest-name';
 import type { Command } from 'commander';
 import { usageError, type CliError } from '../cli-error.js';
 
+/** Hint at where arguments of the container stand. */
+export const AFTER_DASHES =
+  'flags of the program in the container stand after --, as in: run create IMAGE -- --epochs 4';
+
 /** What stands on the command line besides the flags of the command. */
 export interface Operands {
   /** Flags that the command does not have, with what follows them. */

@@ -62,13 +62,18 @@ test('a line of CSV quotes what would break it, and no text of it is a formula',
     '"-x"',
     '"@a"',
     '"+1"',
+    '"\\t=a"',
+    '"\uff1da"',
+    '"a;=b;c"',
     '-1.50',
+    '1e+5',
     undefined,
     '{"a":1}',
+    '["x;@y",-1]',
   ];
   assert.equal(
     csvLine(cells),
-    `"a,b","say ""x""","two\nlines",'=HYPERLINK(1),'-x,'@a,'+1,-1.50,,"{""a"":1}"\n`,
+    `"a,b","say ""x""","two\nlines",'=HYPERLINK(1),'-x,'@a,'+1,'\t'=a,'\uff1da,a;'=b;c,-1.50,1e+5,,"{""a"":1}","[""x;'@y"",-1]"\n`,
   );
 });
 

@@ -19,8 +19,8 @@ const SHORT: Readonly<Record<string, string>> = {
 };
 
 const NUMBER = /^-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
-/** What spreadsheets take for the beginning of a formula. */
-const FORMULA = /^[=+\-@\t\r]/;
+/** The place before what spreadsheets take for a formula: in a cell, or behind what separates cells where they use another separator. */
+const FORMULA = /(?<=^|[;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
 
 /**
  * The exact JSON text of a field of a run, by its path: `state`, `inputs.lr`, `labels.team`, `cause`. Undefined: the run has none.
@@ -97,13 +97,13 @@ export function sortRuns(runs: readonly Run[], by: string): readonly Run[] {
 }
 
 /**
- * A line of CSV (RFC 4180). A text that a spreadsheet would take for a formula gets a `'` before it; a number is none.
+ * A line of CSV (RFC 4180). What a spreadsheet would take for a formula gets a `'` before it; a number is none.
  * @param texts JSON texts; undefined: empty
  */
 export function csvLine(texts: readonly (string | undefined)[]): string {
   const cells = texts.map((text = '') => {
     const plain = withoutQuotes(text);
-    const safe = text.startsWith('"') && FORMULA.test(plain) ? `'${plain}` : plain;
+    const safe = NUMBER.test(text) ? plain : plain.replaceAll(FORMULA, "'");
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   });
   return `${cells.join(',')}\n`;

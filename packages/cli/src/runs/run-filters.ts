@@ -19,6 +19,7 @@ export interface FilterFlags {
   readonly exitCode?: number;
   readonly worker?: string;
   readonly mine?: true;
+  readonly rerunOf?: string;
   readonly endedSince?: string;
   readonly endedUntil?: string;
   readonly since?: string;
@@ -48,6 +49,7 @@ export function withRunFilters(command: Command): Command {
     .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
     .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
     .option('--mine', 'runs that this API key has created')
+    .option('--rerun-of <id>', 'runs that repeat the run with this id')
     .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
@@ -56,8 +58,8 @@ export function withRunFilters(command: Command): Command {
 
 /** The filters as the API takes them. Spans are counted from the service's time. */
 export async function filtersOf(flags: FilterFlags, session: Session) {
-  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode, worker, mine } =
-    flags;
+  const { state, def, image, topic, selector, concurrencyKey, label, name } = flags;
+  const { cause, exitCode, worker, mine, rerunOf } = flags;
   return {
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
@@ -71,6 +73,7 @@ export async function filtersOf(flags: FilterFlags, session: Session) {
     ...(exitCode === undefined ? {} : { exit_code: exitCode }),
     ...(worker === undefined ? {} : { worker_id: worker }),
     ...(mine ? { created_by: 'me' } : {}),
+    ...(rerunOf === undefined ? {} : { rerun_of: rerunOf }),
     ...(await timesOf(flags, session)),
   };
 }

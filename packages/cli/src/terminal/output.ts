@@ -82,9 +82,9 @@ export class Output {
     this.live.show();
   }
 
-  /** Prints the warnings of a response as messages. */
-  warnings({ headers }: Pick<Response, 'headers'>): void {
-    for (const text of readWarnings(headers)) this.note(`longshore: warning: ${oneLine(text)}`);
+  /** Prints the warnings of a response as messages. @param placed puts before a text where it is about */
+  warnings({ headers }: Pick<Response, 'headers'>, placed = (text: string) => text): void {
+    for (const text of readWarnings(headers)) this.note(`longshore: warning: ${oneLine(placed(text))}`);
   }
 
   /** Prints a prompt without a line feed. */

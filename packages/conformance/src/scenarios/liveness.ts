@@ -120,9 +120,8 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   check(!isLeft, 'the program of the earlier life still works beside the new one');
   await traces.openGate(gate);
   const run = await runs.untilState(id, 'COMPLETED', 2);
-  const [, { type } = { type: '' }] = run.events;
   // Under the same id the worker may tell at once what it has lost.
-  const loss = isSame && type === 'FAILED' ? '1 FAILED, 1 RETRIED' : '1 RECLAIMED';
+  const loss = isSame && run.events[1]?.type === 'FAILED' ? '1 FAILED, 1 RETRIED' : '1 RECLAIMED';
   checkTimeline(run, `1 STARTED, ${loss}, 2 STARTED, 2 COMPLETED`);
   for (const other of others) {
     // A launcher holds more than one run: the killed one may have had them.

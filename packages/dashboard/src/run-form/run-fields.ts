@@ -152,7 +152,11 @@ export const LABELS_FIELD = field(
 
 const DESCRIPTION = field('text', 'description', 'Description', 'What the definition is for');
 
-export const NAME = field('text', 'name', 'Name', 'For people; need not be unique');
+const NAME = field('text', 'name', 'Name', 'For people; need not be unique');
+
+/** What a run, and what a definition, is for. */
+export const RUN_NAME_ROWS: FieldRows = [[NAME], [LABELS_FIELD]];
+export const DESCRIPTION_ROWS: FieldRows = [[DESCRIPTION], [LABELS_FIELD]];
 
 const SELECTOR = field('list', 'selector', 'Selector', 'Tags that the worker must have, separated by commas');
 
@@ -163,7 +167,6 @@ const CONCURRENCY_ROW: readonly FormField[] = [
 
 /** Rows that runs and definitions have: pairs alone, other fields two by two. */
 const CONTAINER_ROWS: FieldRows = [
-  [LABELS_FIELD],
   ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((one) => [one]),
   ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
   ...MORE_RESOURCE_ROWS,
@@ -180,8 +183,8 @@ const RETRY_ON = field(
 const START_AT = field('time', 'start_at', 'Start at', 'Not before this time, here; default: now');
 
 /** The part "Advanced" of a run; a definition has no time of a start. */
-export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON], GROWTH_ROW];
-export const ADVANCED_DEFINITION_ROWS: FieldRows = [[DESCRIPTION], ...CONTAINER_ROWS, [RETRY_ON], GROWTH_ROW];
+export const ADVANCED_RUN_ROWS: FieldRows = [...CONTAINER_ROWS, [START_AT, RETRY_ON], GROWTH_ROW];
+export const ADVANCED_DEFINITION_ROWS: FieldRows = [...CONTAINER_ROWS, [RETRY_ON], GROWTH_ROW];
 
 /** What a run may say beside its inputs in place of its definition. */
 export const DEFINITION_RUN_ROWS: FieldRows = [...ADVANCED_RUN_ROWS, RESOURCE_ROW, TIMEOUT_ROW, [ATTRIBUTES]];
@@ -190,14 +193,7 @@ function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));
 }
 
-type Options = Pick<Schemas['OpRun'], RunOption['name']>;
-
-/** The options of a run or a definition that only the worker reads. */
-export function optionsOf(shown: Options): Options {
-  return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
-}
-
-/** Those of them that are set, as people read them; undefined when none is. */
+/** The options of a run or a definition that only the worker reads and that are set, as people read them; undefined when none is. */
 export function containerOf(given: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
   const files = Object.entries<object>(Object(given.files)).map(([path, file]) => [path, shortFile(file)]);
   const shown = { ...given, files: Object.fromEntries(files) };

@@ -57,6 +57,25 @@ describe('a launcher', () => {
     }
   });
 
+  it('that is stopped says at last for how long it leaves its jobs, and stays in the list', async () => {
+    for (const answers of [[], [DOWN, DOWN]]) {
+      const { harness, service, launcher } = await running();
+      service.onCall = ({ report }) => (report?.awaySeconds === 600 ? answers.shift() : undefined);
+      assert.equal(await harness.end(launcher), 0);
+      const last = service.calls.at(-1)?.report;
+      assert.equal(last?.awaySeconds, 600);
+      assert.deepEqual(
+        last.runningOps.map(({ id, attempt }) => [id, attempt]),
+        [['run-1', 1]],
+      );
+      assert.deepEqual(
+        last.notClaiming.map(({ reason }) => reason),
+        ['draining'],
+      );
+      assert.deepEqual(service.callsOf('removeWorker'), []);
+    }
+  });
+
   it('that is stopped while the service takes the end of a job waits for the answer', async () => {
     const { harness, clock, cluster, service, run, launcher } = await running();
     const postEvent = service.postEvent.bind(service);

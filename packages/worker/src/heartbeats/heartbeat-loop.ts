@@ -7,6 +7,7 @@ import type {
   ContainerEngine,
   EndingRun,
   EngineLoad,
+  HeartbeatReport,
   HeldRun,
   LostRun,
   Refusal,
@@ -30,6 +31,10 @@ export interface HeartbeatPlan {
 
 /** The service's limit of ending runs in a heartbeat. */
 const MAX_ENDING = 1000;
+
+/** Heartbeats that tell of an absence, at most. */
+const ABSENCE_TRIES = 3;
+const ABSENCE_RETRY = { firstMs: 250, maxMs: 500 };
 
 const MAX_TIMEOUT_MS = 10_000;
 const MIN_MS = 10;
@@ -162,6 +167,45 @@ export class HeartbeatLoop {
     }
   }
 
+  /**
+   * Tells the service that the runs go on while this worker is away, at most three times. Call it when `run` has ended.
+   * @returns whether the service knows
+   */
+  async announceAbsence(seconds: number): Promise<boolean> {
+    const { api, clock, random, logger } = this.context;
+    const { timeoutMs } = this.plan();
+    const backoff = new Backoff(ABSENCE_RETRY, random);
+    const { signal } = new AbortController();
+    for (let tries = 1; ; tries++) {
+      const report = this.report(this.options.heldRuns(), seconds);
+      const answer = await api.heartbeat(report, { waitSeconds: 0, timeoutMs, signal });
+      if (answer.kind === 'ok') return true;
+      if (answer.kind === 'refused' || tries === ABSENCE_TRIES) {
+        logger.warn({ answer }, 'the service does not know that this worker leaves its runs for a while');
+        return false;
+      }
+      await clock.sleep(backoff.nextMs());
+    }
+  }
+
+  private report(runs: readonly HeldRun[], awaySeconds: number | null): HeartbeatReport {
+    const { workerId, obstacles, inabilities } = this.context;
+    const { resources, load, tags, capabilities, containerEngine } = this.options;
+    return {
+      workerId,
+      resources: resources(),
+      load: load(),
+      tags,
+      capabilities,
+      notClaiming: obstacles.list(),
+      unable: inabilities.list(),
+      runningOps: listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0),
+      endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
+      containerEngine,
+      awaySeconds,
+    };
+  }
+
   /** As `planHeartbeats`; no waits for an older service. */
   private plan(): HeartbeatPlan {
     const plan = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
@@ -197,25 +241,10 @@ export class HeartbeatLoop {
     waitSeconds: number,
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
-    const { api, logger, workerId, obstacles, inabilities } = this.context;
-    const { resources, load, tags, capabilities, containerEngine } = this.options;
+    const { api, logger, inabilities } = this.context;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
-    const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
-    const notClaiming = obstacles.list();
-    const unable = inabilities.list();
-    const report = {
-      workerId,
-      resources: resources(),
-      load: load(),
-      tags,
-      capabilities,
-      notClaiming,
-      unable,
-      runningOps,
-      endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
-      containerEngine,
-    };
+    const report = this.report(runs, null);
     const sent = this.isPlain ? plainReport(report) : report;
     const answer = await api.heartbeat(sent, { waitSeconds, timeoutMs, signal });
     answered.abort();
@@ -226,7 +255,7 @@ export class HeartbeatLoop {
       this.tells = lostRuns !== null;
       // From here on it is a service that knows all of a report.
       this.isPlain &&= !this.tells;
-      inabilities.noteTold(unable);
+      inabilities.noteTold(report.unable);
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {

@@ -86,14 +86,19 @@ export class ContainerExecution extends RunExecution {
     this.adopted = found === null || left === null ? null : this.adopt(found, left.log);
   }
 
-  /** As of a launcher, if the worker leaves its containers. */
+  /** Leaves a started container to the next process, if the worker leaves its containers. */
   override drain(): void {
-    if (this.parts.leavesContainers && this.hasEnded) this.sender.stopRepeating();
+    if (!this.parts.leavesContainers) return;
+    if (this.hasEnded) this.sender.stopRepeating();
+    if (this.mayStay) this.stop({ kind: 'shutting-down' });
+  }
+
+  private get mayStay(): boolean {
+    return this.adopted !== null || this.keptContainer !== null;
   }
 
   protected override outcomeOfStop(reason: StopReason): Outcome {
-    const mayStay = this.adopted !== null || this.keptContainer !== null;
-    if (reason.kind !== 'lost' && this.parts.leavesContainers && mayStay) return { kind: 'left' };
+    if (reason.kind !== 'lost' && this.parts.leavesContainers && this.mayStay) return { kind: 'left' };
     return super.outcomeOfStop(reason);
   }
 

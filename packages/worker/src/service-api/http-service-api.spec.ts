@@ -29,6 +29,7 @@ describe('a heartbeat', () => {
     runningOps: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: ASKED, attempt: 2 }],
     endingOps: [{ id: 'e', attempt: 3 }],
     containerEngine: { name: 'docker', version: '20.10', runtime: 'kata', runtime_version: null },
+    awaySeconds: 9,
   };
 
   test('tells all of a worker, and is answered with the worker timeout and the limit of bodies', async () => {
@@ -48,6 +49,7 @@ describe('a heartbeat', () => {
         container_engine: { name: 'docker', version: '20.10', runtime: 'kata' },
         not_claiming: [{ reason: 'draining', message: 'm' }],
         unable: [{ ability: 'gpus', message: 'n' }],
+        away_s: 9,
         ending_ops: [{ id: 'e', attempt: 3 }],
         running_ops: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: CONSTRAINTS, attempt: 2 }],
       },

@@ -91,7 +91,7 @@ export class HttpServiceApi implements ServiceApi {
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
     const { workerId, resources, load, tags, capabilities, notClaiming, unable } = report;
-    const { runningOps, endingOps } = report;
+    const { runningOps, endingOps, awaySeconds } = report;
     // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
     const body: Schemas['HeartbeatRequest'] = {
@@ -111,6 +111,7 @@ export class HttpServiceApi implements ServiceApi {
       ...(report.containerEngine === null ? {} : { container_engine: toWireEngine(report.containerEngine) }),
       ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
       ...(unable.length === 0 ? {} : { unable: [...unable] }),
+      ...(awaySeconds === null ? {} : { away_s: awaySeconds }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,

@@ -20,6 +20,7 @@ export function plainReport(report: HeartbeatReport): HeartbeatReport {
     unable: [],
     endingOps: [],
     containerEngine: null,
+    awaySeconds: null,
   };
   return { ...report, ...more, runningOps };
 }

@@ -145,6 +145,8 @@ export interface HeartbeatReport {
   readonly endingOps: readonly EndingRun[];
   /** Null: there is none. */
   readonly containerEngine: ContainerEngine | null;
+  /** For how long the worker will be away while its runs go on, in whole seconds; null: it is here. */
+  readonly awaySeconds: number | null;
 }
 
 export interface HeartbeatCall {

@@ -234,6 +234,11 @@ export const COMMON_SETTINGS = {
     { min: 0, max: 86_400, default: 30, of: 'seconds' },
     'Seconds that runs may continue when the worker shuts down.',
   ),
+  awaySeconds: integer(
+    'SERVICE_WORKER_AWAY_S',
+    { min: 1, max: 86_400, default: 600 },
+    'Seconds for which the service is asked to leave the runs to the next process of the worker, when this one ends and they go on; the service may allow less.',
+  ),
   workerTimeoutSeconds: {
     ...number(
       'SERVICE_WORKER_TIMEOUT',

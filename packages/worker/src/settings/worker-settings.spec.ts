@@ -49,6 +49,7 @@ test('requires only an API key', () => {
     maxEventBytes: 8 * 2 ** 20,
     eventRate: 100,
     maxAnswerBytes: 64 * 2 ** 20,
+    awaySeconds: 600,
     drainSeconds: 30,
     workerTimeoutSeconds: 60,
     maxRuns: null,
@@ -104,6 +105,7 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
     },
   ],
   SERVICE_WORKER_DRAIN: ['0', { drainSeconds: 0 }],
+  SERVICE_WORKER_AWAY_S: ['90', { awaySeconds: 90 }],
   SERVICE_WORKER_TIMEOUT: ['3', { workerTimeoutSeconds: 3 }],
   SERVICE_WORKER_MAX_RUNS: ['7', { maxRuns: 7 }],
   SERVICE_WORKER_DEPLOYMENT: ['team-a', { deployment: 'team-a' }],
@@ -147,13 +149,14 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_EVENT_RATE: '0',
     SERVICE_WORKER_MAX_ANSWER_BYTES: '1',
     SERVICE_WORKER_DRAIN: '-1',
+    SERVICE_WORKER_AWAY_S: '0',
     SERVICE_WORKER_TIMEOUT: 'x',
     SERVICE_WORKER_MAX_RUNS: '0',
     SERVICE_WORKER_DEPLOYMENT: 'a_b',
     SERVICE_WORKER_MAX_PENDING: '0',
     SERVICE_LOG_LEVEL: 'loud',
   });
-  assert.equal(problems.length, 21);
+  assert.equal(problems.length, 22);
   for (const problem of problems) {
     assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
     assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));

@@ -218,6 +218,10 @@ export class FakeDockerEngine {
       json(response, 200, images.list());
       return;
     }
+    if (route.startsWith('GET /distribution/')) {
+      json(response, 200, { Descriptor: {}, Platforms: [] });
+      return;
+    }
     if (route === 'POST /images/create' || route === 'POST /images/import') {
       const { fromImage, tag = '', repo } = query;
       if (fromImage === undefined && repo === undefined) {
@@ -346,7 +350,8 @@ export class FakeDockerEngine {
     );
     return matching.map(({ id, state, create: { Image, Labels } }) => {
       const State = state === NOT_STARTED ? 'created' : state.Running ? 'running' : 'exited';
-      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Labels, State };
+      const Created = Math.floor(Date.now() / 1000);
+      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Created, Labels, State };
     });
   }
 }

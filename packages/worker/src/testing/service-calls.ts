@@ -14,6 +14,7 @@ export const IDLE_REPORT: HeartbeatReport = {
   runningOps: [],
   endingOps: [],
   containerEngine: null,
+  awaySeconds: null,
 };
 
 /** A heartbeat or claim that does not wait. */

@@ -9,11 +9,11 @@ import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
 import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
 import { containerOf, requestedOf } from '../../run-form/run-fields.js';
 import styles from './definition-page.module.css';
-import { limitsOf } from './run-inputs.js';
+import { commandLine, limitsOf } from './run-inputs.js';
 
 /** Everything that a version says. */
 export function DefinitionDetails({ definition }: { readonly definition: Definition }) {
-  const container = containerOf(definition);
+  const container = containerOf({ ...definition, command: null, args: null });
   return (
     <div className={styles.details}>
       <Facts definition={definition} />
@@ -38,6 +38,7 @@ export function DefinitionDetails({ definition }: { readonly definition: Definit
 function Facts({ definition }: { readonly definition: Definition }) {
   const { image, constraints, retry_policy: retries, timeouts, event_delivery: delivery } = definition;
   const needs = describeNeeds(constraints, formatMb);
+  const command = commandLine(definition, definition.input_specs);
   const attempts = retries.max_attempts;
   return (
     <dl className={styles.facts}>
@@ -45,6 +46,12 @@ function Facts({ definition }: { readonly definition: Definition }) {
         <code>{image}</code>
         <CopyButton what="image" text={image} />
       </Fact>
+      {(definition.command !== null || definition.args !== null) && (
+        <Fact name="Command" className={styles.wide}>
+          <code>{command}</code>
+          <CopyButton what="command" text={command} />
+        </Fact>
+      )}
       <Fact name="Needs">
         {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
       </Fact>
@@ -77,7 +84,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
       </Fact>
       <Fact name="Events go to">
         {delivery === null ? (
-          <span className="muted">no feed</span>
+          <span className="muted">no topic named</span>
         ) : (
           <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
         )}
@@ -91,9 +98,11 @@ function Facts({ definition }: { readonly definition: Definition }) {
       )}
       <Fact name="Created">
         <Time at={definition.createdAt} />
+        {definition.created_by && ` by ${definition.created_by.key_name}`}
       </Fact>
       <Fact name="Updated">
         <Time at={definition.updatedAt} />
+        {definition.updated_by && ` by ${definition.updated_by.key_name}`}
       </Fact>
     </dl>
   );
@@ -152,8 +161,16 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
 export type Definition = Schemas['OpDefinition'];
 
 /** What a version says apart from which one it is: what one would send to make another like it. */
-function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
-  const { createdAt: _created, updatedAt: _updated, ...content } = definition;
+function contentOf(
+  definition: Definition,
+): Omit<Definition, 'createdAt' | 'updatedAt' | 'created_by' | 'updated_by'> {
+  const {
+    createdAt: _created,
+    updatedAt: _updated,
+    created_by: _by,
+    updated_by: _last,
+    ...content
+  } = definition;
   return content;
 }
 

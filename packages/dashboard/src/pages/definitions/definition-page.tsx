@@ -127,6 +127,9 @@ function Loaded({ name, versions, newest }: LoadedProps) {
           </div>
         }
       />
+      {chosen !== undefined && chosen.description !== null && (
+        <p className={styles.description}>{chosen.description}</p>
+      )}
       {chosen === undefined ? (
         <EmptyState
           icon="definitions"

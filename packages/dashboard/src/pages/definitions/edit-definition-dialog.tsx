@@ -14,6 +14,7 @@ import { fillForm, readForm, type FormField, type Json } from '../../run-form/fo
 import {
   ADVANCED_DEFINITION_ROWS,
   ATTRIBUTES,
+  DESCRIPTION_ROWS,
   field,
   IMAGE,
   RESOURCE_ROW,
@@ -167,6 +168,7 @@ const OUTPUT_SPECS = field('object', 'output_specs', 'Outputs', 'JSON: by name t
 /** The fields of a definition that most have. */
 const DEFINITION_ROWS: FieldRows = [
   [NAME, VERSION],
+  ...DESCRIPTION_ROWS,
   [IMAGE],
   [INPUT_SPECS],
   [OUTPUT_SPECS],

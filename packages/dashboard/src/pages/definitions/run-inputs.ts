@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { shellWords } from '@longshore/common/shell-words';
 import type { FieldKind, FormField } from '../../run-form/form-values.js';
 
 /** What a definition says of one input. */
@@ -44,6 +45,28 @@ export function inputFields(specs: Readonly<Record<string, InputSpec>>): FormFie
           }),
     };
   });
+}
+
+type Program = Pick<Schemas['OpDefinition'], 'image' | 'command' | 'args'>;
+
+/**
+ * The command line of a run, as a shell would read it; of a definition, an input stands as it is written in arguments.
+ * @param specs of the definition's inputs
+ */
+export function commandLine(
+  { image, command, args }: Program,
+  specs: Readonly<Record<string, InputSpec>> = {},
+): string {
+  const start = command === null ? `(entrypoint of ${image})` : shellWords(command);
+  if (args === null && command === null) return `${start} (arguments of the image)`;
+  const words = (args ?? []).flatMap((arg) => {
+    if (typeof arg === 'string') return [arg];
+    const { flag, input, join } = arg;
+    if (KINDS.get(specs[input]?.type.toLowerCase() ?? '') === 'boolean') return [flag];
+    const value = `\${inputs.${input}}`;
+    return join === undefined || join === null ? [flag, value] : [flag + join + value];
+  });
+  return `${start} ${shellWords(words)}`.trimEnd();
 }
 
 function choicesOf(kind: FieldKind, { enum: values }: InputSpec): readonly string[] | undefined {

@@ -10,11 +10,11 @@ import { DefinitionLink, RunLink } from '../../components/values/named-links.js'
 import { newKey } from '../../lib/new-key.js';
 import { Advanced, FormRows, More } from '../../run-form/form-rows.js';
 import { fillForm, readForm, type FormField } from '../../run-form/form-values.js';
-import { DEFINITION_RUN_ROWS } from '../../run-form/run-fields.js';
+import { DEFINITION_RUN_ROWS, RUN_NAME_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import type { Definition } from './definition-details.js';
-import { inputFields } from './run-inputs.js';
+import { commandLine, inputFields } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 
 const PRIORITY: FormField = {
@@ -32,7 +32,7 @@ const OUTPUTS: FormField = {
   placeholder: '{}',
   rows: 4,
 };
-const OPTIONS = [PRIORITY, OUTPUTS, ...DEFINITION_RUN_ROWS.flat()];
+const OPTIONS = [...RUN_NAME_ROWS.flat(), PRIORITY, OUTPUTS, ...DEFINITION_RUN_ROWS.flat()];
 
 /** Asks for what a version declares and starts a run with it. Without declared inputs there is only their JSON text. */
 export function StartRunForm({ definition }: { readonly definition: Definition }) {
@@ -100,6 +100,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       )}
       <FormRows rows={inputs.map((field) => [field])} {...form} />
       <h2>Run</h2>
+      <FormRows rows={RUN_NAME_ROWS} {...form} />
       <div className={styles.priority}>
         <FormRows rows={[[PRIORITY]]} {...form} />
       </div>
@@ -164,9 +165,7 @@ function CommandPreview({ definition, body }: Props) {
 /** The variables and the command line, as a shell would read them. */
 function commandText({ image, env, command, args }: Schemas['OpRun']): string {
   const variables = Object.entries(env).map(([name, value]) => shellWords([`${name}=${value}`]));
-  const start = command === null ? `(entrypoint of ${image})` : shellWords(command);
-  const rest = args === null && command === null ? '(arguments of the image)' : shellWords(args ?? []);
-  return [...variables, `${start} ${rest}`.trimEnd()].join('\n');
+  return [...variables, commandLine({ image, command, args })].join('\n');
 }
 
 /** The text as it was when it last stayed the same for so long. */

@@ -15,7 +15,7 @@ import { FirstSteps } from './first-steps.js';
 import styles from './overview-page.module.css';
 import { ThroughputChart } from './throughput-chart.js';
 
-const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'stale'] as const;
+const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'away', 'stale'] as const;
 
 /** How things stand: runs, the last hour, workers and what they have left. */
 export default function OverviewPage() {

@@ -4,11 +4,10 @@ import { useApi, type Run } from '../../api/use-api.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { FormRows } from '../../run-form/form-rows.js';
 import { fillForm, readForm } from '../../run-form/form-values.js';
-import { LABELS_FIELD, NAME } from '../../run-form/run-fields.js';
+import { RUN_NAME_ROWS } from '../../run-form/run-fields.js';
 import styles from './form.module.css';
 
-const ROWS = [[NAME], [LABELS_FIELD]];
-const FIELDS = ROWS.flat();
+const FIELDS = RUN_NAME_ROWS.flat();
 
 interface Props {
   readonly onClose: () => void;
@@ -46,7 +45,7 @@ export function LabelsDialog({ onClose, run }: Props) {
     >
       <div className={styles.form}>
         <FormRows
-          rows={ROWS}
+          rows={RUN_NAME_ROWS}
           values={values}
           errors={{}}
           onChange={(path, value) => setValues((all) => ({ ...all, [path]: value }))}

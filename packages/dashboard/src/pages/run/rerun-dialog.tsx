@@ -9,10 +9,10 @@ import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { describeLocal } from '../../lib/local-time.js';
 import { FormRows } from '../../run-form/form-rows.js';
-import { fillForm, type FormField } from '../../run-form/form-values.js';
+import { fillForm, type FormField, type Json } from '../../run-form/form-values.js';
+import { requestedOf } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './form.module.css';
-import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 
 const JSON_NEEDED = 'Enter a JSON object, such as {"a": 1}.';
 const INPUTS: FormField = {
@@ -41,39 +41,36 @@ interface Props {
   readonly run: Run;
 }
 
-/** Creates a run with the fields of this one, some of them edited, and opens its page. */
+/** Creates a run like this one, which has ended, with the fields that are edited, and opens its page. */
 export function RerunDialog({ onClose, run }: Props) {
   const formId = useId();
   const api = useApi();
   const [, navigate] = useLocation();
   const { op_definition: definition, op_definition_version: version } = run;
   const rows = definition === null ? [[INPUTS], [IMAGE, PRIORITY], [CONSTRAINTS]] : [[INPUTS], [PRIORITY]];
-  const original = editableFields(run);
+  const fields = rows.flat();
+  const initial = fillForm(fields, { ...run, constraints: askedConstraints(run) });
   const start = useMutation({
-    mutationFn: (entered: object): Promise<Schemas['OpRun']> => {
-      const edited = { ...original, ...entered };
-      if (definition === null) return unwrap(api.POST('/runs', { body: copyOfRun(run, edited) }));
-      const params = { path: { name: definition }, query: version === null ? {} : { version } };
-      const body = copyOfDefinitionRun(run, edited);
-      return unwrap(api.POST('/definitions/{name}/runs', { params, body }));
-    },
+    mutationFn: (changes: Json): Promise<Schemas['OpRun']> =>
+      unwrap(api.POST('/runs/{id}/rerun', { params: { path: { id: run.id } }, body: { changes } })),
     onSuccess: (made) => {
       onClose();
       noteQueued(made);
       navigate(`/runs/${made.id}`);
     },
   });
-  const fields = rows.flat();
   const form = useRunForm({
     fields,
-    initial: fillForm(fields, original),
+    initial,
     refusal: start.error,
     onEdit: start.reset,
   });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     const entered = form.read();
-    if (entered !== undefined && !start.isPending) start.mutate(entered);
+    if (entered === undefined || start.isPending) return;
+    const edited = fields.filter(({ path }) => form.values[path] !== initial[path]);
+    start.mutate(Object.fromEntries(edited.map(({ path }) => [path, entered[path]])));
   };
   return (
     <Dialog
@@ -97,8 +94,8 @@ export function RerunDialog({ onClose, run }: Props) {
           </p>
         ) : (
           <p>
-            A new run of the definition <strong>{definition}</strong> {version}: image and topic come from
-            there, everything else from this run. It starts as soon as it can.
+            A new run of the definition <strong>{definition}</strong> {version}: what was asked for this run
+            is asked for again, everything else comes from there. It starts as soon as it can.
           </p>
         )}
         {typeof run.start_at === 'string' && (
@@ -111,6 +108,11 @@ export function RerunDialog({ onClose, run }: Props) {
       </form>
     </Dialog>
   );
+}
+
+/** The constraints that the run was created with; its attempts may have more. */
+function askedConstraints({ constraints, execution_summary: { asked_ram_mb: ramMb } }: Run) {
+  return { ...requestedOf(constraints), ...(ramMb !== undefined && { ram_mb: ramMb }) };
 }
 
 function noteQueued({ id }: Run): void {

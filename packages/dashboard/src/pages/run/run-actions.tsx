@@ -23,10 +23,10 @@ export function RunActions({ run }: { readonly run: Run }) {
   const mayCancel = mayAct && !isEnded(run);
   return (
     <>
-      {mayAct && <Shortcuts onAsk={setAsked} mayCancel={mayCancel} />}
+      {mayAct && <Shortcuts onAsk={setAsked} mayCancel={mayCancel} mayRerun={isEnded(run)} />}
       {mayAct && (
         <>
-          <Button size="small" onClick={() => setAsked('again')}>
+          <Button size="small" disabled={!isEnded(run)} onClick={() => setAsked('again')}>
             Run again
           </Button>
           <Button size="small" onClick={() => setAsked('retry')}>
@@ -57,15 +57,18 @@ export function RunActions({ run }: { readonly run: Run }) {
 
 interface ShortcutsProps {
   readonly mayCancel: boolean;
+  readonly mayRerun: boolean;
   readonly onAsk: (question: Question) => void;
 }
 
-function Shortcuts({ mayCancel, onAsk }: ShortcutsProps) {
+function Shortcuts({ mayCancel, mayRerun, onAsk }: ShortcutsProps) {
   useShortcut('c', 'Cancel the run', () => {
     if (mayCancel) onAsk('cancel');
   });
   useShortcut('r', 'Retry the run', () => onAsk('retry'));
-  useShortcut('a', 'Run again with other inputs', () => onAsk('again'));
+  useShortcut('a', 'Run again with other inputs', () => {
+    if (mayRerun) onAsk('again');
+  });
   return null;
 }
 

@@ -42,12 +42,6 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Finished">
         <Time at={summary.finished_at} absent={isEnded(run) ? '–' : 'not yet'} />
       </Fact>
-      {summary.cause !== undefined && (
-        <Fact name="Cause">
-          {summary.cause}
-          {summary.exit_code !== undefined && `, exit code ${summary.exit_code}`}
-        </Fact>
-      )}
       {summary.cancel_reason !== undefined && <Fact name="Cancelled because">{summary.cancel_reason}</Fact>}
       <Fact name="Attempt">{attemptText(run)}</Fact>
       <Fact name="Back-off">
@@ -72,6 +66,16 @@ export function RunFacts({ run }: { readonly run: Run }) {
             query={{ created_by: run.created_by.key_id }}
             text={run.created_by.key_name}
           />
+        </Fact>
+      )}
+      {run.rerun_of !== null && (
+        <Fact name="Rerun of">
+          <RunLink id={run.rerun_of} />
+        </Fact>
+      )}
+      {run.reruns > 0 && (
+        <Fact name="Reruns">
+          <PageLink page="/runs" query={{ rerun_of: run.id }} text={formatCount(run.reruns)} />
         </Fact>
       )}
       <Fact name="Topic">

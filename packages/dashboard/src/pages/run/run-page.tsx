@@ -4,7 +4,7 @@ import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { Tabs } from '../../components/controls/tabs.js';
 import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
-import { StateBadge } from '../../components/values/badge.js';
+import { Badge, StateBadge } from '../../components/values/badge.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { LiveDot, type Liveness } from '../../components/values/live-dot.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
@@ -41,6 +41,7 @@ function OneRun({ id }: { readonly id: string }) {
       <div aria-busy="true" className={styles.loading} />
     );
   }
+  const { cause, exit_code: exitCode } = run.execution_summary;
   const ended = isEnded(run);
   const liveness: Liveness = isError ? 'waiting' : ended ? 'ended' : 'live';
   return (
@@ -55,6 +56,12 @@ function OneRun({ id }: { readonly id: string }) {
           <>
             <CopyButton what="run id" text={id} />
             <StateBadge state={run.state} />
+            {cause !== undefined && (
+              <Badge tone="bad">
+                {cause}
+                {exitCode !== undefined && `, exit code ${exitCode}`}
+              </Badge>
+            )}
             <LiveDot state={liveness} />
           </>
         }

@@ -13,14 +13,14 @@ import explainDialogStyles from './explain-dialog.module.css';
 import styles from './run-standing.module.css';
 import { useExplanation } from './use-run.js';
 
-/** How a run stands, in plain words: why it waits, who has it, or how it ended. Its height stays the same. */
+/** How a run stands, in plain words: why it waits, who has it, or how it ended. Its height stays the same until it has failed. */
 export function RunStanding({ run }: { readonly run: Run }) {
   const [isOpen, setOpen] = useState(false);
   const { state } = run;
   const fits = useExplanation(run);
-  const isBad = state === 'FAILED';
+  if (state === 'FAILED') return <Failure run={run} explanation={fits} />;
   return (
-    <div className={classNames(styles.standing, isBad && styles.bad)} role={isBad ? 'alert' : 'status'}>
+    <div className={styles.standing} role="status">
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what can be scrolled has to be reached by keyboard */}
       <div className={styles.text} tabIndex={0} role="group" aria-label="What the run does">
         <Words run={run} explanation={fits} />
@@ -42,6 +42,28 @@ export function RunStanding({ run }: { readonly run: Run }) {
 interface WordsProps {
   readonly run: Run;
   readonly explanation: Schemas['RunExplanation'] | undefined;
+}
+
+/** Why a run has failed, in full; of a long reason the end is in sight first. */
+function Failure({ run: { execution_summary: summary }, explanation }: WordsProps) {
+  return (
+    <div className={classNames(styles.standing, styles.bad)} role="alert">
+      <strong>
+        Failed
+        {summary.worker_id !== undefined && (
+          <>
+            {' '}
+            on <WorkerLink id={summary.worker_id} />
+          </>
+        )}
+        :{' '}
+      </strong>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what can be scrolled has to be reached by keyboard */}
+      <div className={styles.reason} tabIndex={0} role="group" aria-label="Why it failed">
+        <p>{plainText(summary.error_message ?? reasonOf(explanation)).trimEnd()}</p>
+      </div>
+    </div>
+  );
 }
 
 function Words({ run, explanation }: WordsProps) {
@@ -75,8 +97,16 @@ function Words({ run, explanation }: WordsProps) {
               , last heard of <Time at={holder.last_heartbeat_at} />
             </>
           )}
-          {holder?.is_active === false && holder.worker_id !== null && '; it is stale'}.
-          {holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
+          {typeof holder?.away_until === 'string' && (
+            <>
+              , away until <Time at={holder.away_until} />, such as for an upgrade: the run goes on
+            </>
+          )}
+          {holder?.is_active === false &&
+            holder.away_until === null &&
+            holder.worker_id !== null &&
+            '; it is stale'}
+          .{holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
           {holder?.preparing && (
             <>
               {' '}
@@ -93,12 +123,6 @@ function Words({ run, explanation }: WordsProps) {
       );
     }
     case 'FAILED':
-      return (
-        <>
-          <strong>Failed{worker !== null && <> on {worker}</>}: </strong>
-          <span className={styles.message}>{plainText(summary.error_message ?? reasonOf(explanation))}</span>
-        </>
-      );
     case 'COMPLETED':
     case 'CANCELLED':
       return (
@@ -182,7 +206,8 @@ function Reasons({
         )}
         <Fact name="Workers">
           {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
-          {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.stale ?? 0)} stale
+          {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.away ?? 0)} away,{' '}
+          {formatCount(counts?.stale ?? 0)} stale
         </Fact>
         <Fact name="Strategy">{strategy}</Fact>
       </dl>

@@ -17,6 +17,7 @@ import {
   PRIORITY,
   RESOURCE_ROW,
   RETRY_ROW,
+  RUN_NAME_ROWS,
   TIMEOUT_ROW,
   TOPIC,
 } from '../../run-form/run-fields.js';
@@ -24,7 +25,7 @@ import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './new-run-dialog.module.css';
 
 const NEEDED_IMAGE: FormField = { ...IMAGE, required: 'Name a container image.' };
-const ROWS = [[PRIORITY], RETRY_ROW, RESOURCE_ROW, TIMEOUT_ROW, [TOPIC]];
+const ROWS = [...RUN_NAME_ROWS, [PRIORITY], RETRY_ROW, RESOURCE_ROW, TIMEOUT_ROW, [TOPIC]];
 const FIELDS = [NEEDED_IMAGE, INPUTS, ...ROWS.flat(), ...ADVANCED_RUN_ROWS.flat()];
 const EMPTY: FormValues = { inputs: '{}' };
 

@@ -39,6 +39,7 @@ const TEXTS = [
   ['exit_code', ({ execution_summary: { exit_code: code } }) => [code?.toString()]],
   ['worker_id', ({ execution_summary: { worker_id: worker } }) => [worker]],
   ['created_by', ({ created_by: key }) => ['me', key?.key_id]],
+  ['rerun_of', ({ rerun_of: id }) => [id]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
   (run: Run) => readonly (string | null | undefined)[],

@@ -16,6 +16,7 @@ export const FILTER_LABELS = {
   exit_code: 'Exit code',
   worker_id: 'Worker',
   created_by: 'Created by (me, or the id of a key)',
+  rerun_of: 'Rerun of (id of a run)',
   from: 'Created from',
   to: 'Created to',
   ended_from: 'Ended from',

@@ -141,6 +141,7 @@ const TONES: Readonly<Record<WorkerState, Tone>> = {
   active: 'good',
   draining: 'warn',
   'not claiming': 'warn',
+  away: 'warn',
   stale: 'bad',
 };
 

@@ -65,6 +65,11 @@ function Details({ worker }: { readonly worker: Worker }) {
         <Fact name="State">
           <WorkerStateBadge state={stateOf(worker)} />
         </Fact>
+        {worker.away_until !== undefined && (
+          <Fact name="Keeps its runs without heartbeats until">
+            <Time at={worker.away_until} />
+          </Fact>
+        )}
         {worker.not_claiming.length > 0 && <Fact name="Does not claim">{whyNotClaiming(worker)}</Fact>}
         {worker.unable.length > 0 && <Fact name="Unable to provide">{unableTo(worker)}</Fact>}
         <Fact name="Last heartbeat">

@@ -5,10 +5,13 @@ import { formatCount } from '../../lib/format.js';
 /** A worker as the API has it. */
 export type Worker = Schemas['Worker'];
 
-/** `stale` is silent past the worker timeout, `draining` takes no new runs, `not claiming` says itself why it takes none. */
-export type WorkerState = 'active' | 'draining' | 'not claiming' | 'stale';
+/**
+ * `stale` is silent past the worker timeout, `away` keeps its runs without heartbeats for a while, `draining` takes no new runs,
+ * `not claiming` says itself why it takes none.
+ */
+export type WorkerState = 'active' | 'draining' | 'not claiming' | 'away' | 'stale';
 
-export const WORKER_STATES: readonly WorkerState[] = ['active', 'draining', 'not claiming', 'stale'];
+export const WORKER_STATES: readonly WorkerState[] = ['active', 'draining', 'not claiming', 'away', 'stale'];
 
 /** How much of one resource is used. */
 export interface Use {
@@ -23,8 +26,9 @@ export interface GpuUse extends Use {
 }
 
 /** Being silent says more than being drained: a stale worker finishes nothing. */
-export function stateOf({ is_active: isActive, draining, not_claiming: reasons }: Worker): WorkerState {
-  if (!isActive) return 'stale';
+export function stateOf(worker: Worker): WorkerState {
+  const { is_active: isActive, away_until: until, draining, not_claiming: reasons } = worker;
+  if (!isActive) return until === undefined ? 'stale' : 'away';
   if (draining) return 'draining';
   return reasons.length > 0 ? 'not claiming' : 'active';
 }
@@ -81,7 +85,7 @@ export function formerRuns({ assigned, running_ops: reported }: Worker): Worker[
 
 /** How many workers are in each state. */
 export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerState, number>> {
-  const counts = { active: 0, draining: 0, 'not claiming': 0, stale: 0 };
+  const counts = { active: 0, draining: 0, 'not claiming': 0, away: 0, stale: 0 };
   for (const worker of workers) counts[stateOf(worker)] += 1;
   return counts;
 }

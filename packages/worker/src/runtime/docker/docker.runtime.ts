@@ -184,7 +184,7 @@ export class DockerRuntime implements Runtime {
   }
 
   async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
-    return removeAbandoned(await this.engine(), this.options, this.timing, isLost);
+    return removeAbandoned(await this.engine(), this.options, this.timing, isLost, this.options.now?.());
   }
 
   async probe(): Promise<void> {

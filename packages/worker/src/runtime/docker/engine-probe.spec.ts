@@ -36,4 +36,18 @@ describe('a probe of the engine', () => {
       assert.deepEqual([engine.containers.size, engine.images.list()], [0, []]);
     }
   });
+
+  it('leaves a container that a killed worker with another state folder did not remove until it is in no use', async () => {
+    const refusals = Array.from({ length: 6 }, () => refuse(500, 'device busy'));
+    engine.answerNext('DELETE /containers/ID', ...refusals);
+    await assert.rejects(runtimeOn(engine, { instance: '00000000' }).probe(), /container not removed/);
+    assert.equal(await runtime().removeAbandoned(isLost), 1);
+    const later = runtimeOn(engine, { now: () => Date.now() + 601_000 });
+    assert.equal(await later.removeAbandoned(isLost), 0);
+    assert.equal(engine.containers.size, 0);
+  });
 });
+
+function isLost(): Promise<boolean> {
+  assert.fail('it has no run');
+}

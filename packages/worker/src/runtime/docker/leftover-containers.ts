@@ -57,19 +57,29 @@ export async function findStarted(
   });
 }
 
-/** Removes those of other processes with the worker's id, if their attempts are lost. @returns how many remain */
+/** Age from which a container without a run is in no use: it lives as long as some calls to the engine, in milliseconds. */
+const UNUSED_MS = 600_000;
+
+/**
+ * Removes those of other processes with the worker's id: those of attempts that are lost, and old ones without a run.
+ * @returns how many remain
+ */
 export async function removeAbandoned(
   engine: Dockerode,
   { workerId, instance }: WorkerIdentity,
   timing: ContainerTiming,
   isLost: (runId: string, attempt: number) => Promise<boolean>,
+  nowMs = Date.now(),
 ): Promise<number> {
   let remaining = 0;
   for (const one of await list(engine, [`${WORKER_LABEL}=${workerId}`], timing)) {
+    if (one.Labels[INSTANCE_LABEL] === instance) continue;
     const attempt = attemptOf(one);
-    if (one.Labels[INSTANCE_LABEL] === instance || attempt === null) continue;
-    if (await isLost(attempt.runId, attempt.attempt))
-      await removeContainer(engine.getContainer(one.Id), timing);
+    const isAbandoned =
+      attempt === null
+        ? nowMs - one.Created * 1000 > UNUSED_MS
+        : await isLost(attempt.runId, attempt.attempt);
+    if (isAbandoned) await removeContainer(engine.getContainer(one.Id), timing);
     else remaining += 1;
   }
   return remaining;

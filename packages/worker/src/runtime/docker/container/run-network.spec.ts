@@ -35,6 +35,20 @@ describe('the network of runs', () => {
     );
   });
 
+  it('has IPv6 of the default network only on an engine that keeps containers apart over it', async () => {
+    for (const [ApiVersion, expected] of [
+      ['1.45', undefined],
+      ['1.46', true],
+    ] as const) {
+      engine.networks.delete('longshore');
+      engine.version = { ...engine.version, ApiVersion };
+      engine.answerNext('GET /networks/bridge', (response) => response.end('{"EnableIPv6": true}'));
+      await start('longshore');
+      const { body } = engine.calls.findLast(({ route }) => route === CREATE) ?? {};
+      assert.equal(Object(body).EnableIPv6, expected);
+    }
+  });
+
   it('is that of another worker which was faster, also if the engine does not show it yet', async () => {
     const conflict = refuse(403, 'networks have same bridge name');
     engine.answerNext(CREATE, conflict, (response, call, goOn) => {

@@ -12,6 +12,9 @@ export const OWN_BRIDGE = 'longshore0';
 
 const MTU = 'com.docker.network.driver.mtu';
 
+/** The API 1.46 is that of Docker 27, which keeps containers apart over IPv6 unless its operator says otherwise; older ones only over IPv4. */
+const API_WITH_IPV6_RULES = 46;
+
 const CONFLICT_TRIES = 50;
 const CONFLICT_PAUSE_MS = 100;
 
@@ -77,7 +80,7 @@ async function ensureNetwork(engine: Dockerode, network: NamedNetwork, limitMs: 
   }
 }
 
-/** As the operator has set up the engine's default network: with the same MTU, and with IPv6 if that has it. */
+/** As the operator has set up the engine's default network: with the same MTU, and with IPv6 if that has it and the engine filters it. */
 async function createOwnNetwork(engine: Dockerode, limitMs: number): Promise<void> {
   const { mtu, hasIpv6 } = await readDefaultNetwork(engine, limitMs);
   await withLimit(limitMs, 'network create', (abortSignal) =>
@@ -90,7 +93,7 @@ async function createOwnNetwork(engine: Dockerode, limitMs: number): Promise<voi
         'com.docker.network.bridge.name': OWN_BRIDGE,
         ...(mtu === null ? {} : { [MTU]: mtu }),
       },
-      // Older engines have no addresses of their own for IPv6.
+      // Not every engine has addresses of its own for IPv6.
       ...(hasIpv6 && {
         EnableIPv6: true,
         IPAM: { Driver: 'default', Config: [{ Subnet: privateSubnet() }] },
@@ -111,11 +114,18 @@ async function readDefaultNetwork(
     );
     const { Options, EnableIPv6 }: { Options?: unknown; EnableIPv6?: unknown } = Object(found);
     const mtu: unknown = Reflect.get(Object(Options), MTU);
-    return { mtu: typeof mtu === 'string' ? mtu : null, hasIpv6: EnableIPv6 === true };
+    const hasIpv6 = EnableIPv6 === true && (await filtersIpv6(engine, limitMs));
+    return { mtu: typeof mtu === 'string' ? mtu : null, hasIpv6 };
   } catch (error) {
     if (engineStatus(error) === 404) return { mtu: null, hasIpv6: false };
     throw error;
   }
+}
+
+async function filtersIpv6(engine: Dockerode, limitMs: number): Promise<boolean> {
+  const said: unknown = await withLimit(limitMs, 'version', () => engine.version());
+  const [, minor] = /^1\.([0-9]+)$/.exec(String(Object(said).ApiVersion)) ?? [];
+  return Number(minor) >= API_WITH_IPV6_RULES;
 }
 
 /** A random one of those that are free for local use (RFC 4193). */

@@ -4,6 +4,7 @@ import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
 import { cut, refuse } from '../../../testing/fake-engine-answers.js';
 import { imageId } from '../../../testing/fake-images.js';
+import { PULL_TIMING } from './image-pull.js';
 
 const NEVER = new AbortController().signal;
 const PULL = 'POST /images/create';
@@ -58,7 +59,9 @@ describe('who gets an image of the engine', () => {
 
   it('refuses the names of its marks', async () => {
     await runtime().pull('tool', NEVER);
-    for (const image of ['longshore-image:empty', 'docker.io/library/longshore-image:empty'])
+    for (const image of ['', 'library/', 'docker.io/', 'docker.io/library/'].map(
+      (at) => `${at}longshore-image:empty`,
+    ))
       await assert.rejects(runtime().pull(image, NEVER), { name: 'RunFault' });
   });
 
@@ -96,6 +99,18 @@ describe('who gets an image of the engine', () => {
       imageId(PRIVATE),
       'a login makes nothing private that was free',
     );
+  });
+
+  it('a private image by its digest is given to those alone to whom its registry gives it now', async () => {
+    const image = `registry.test/team/secret@sha256:${'a'.repeat(64)}`;
+    const worker = runtimeOn(engine, { pullTiming: { ...PULL_TIMING, retryMs: [] } });
+    await worker.pull(image, NEVER, LOGIN);
+    // The engine has it, and pulls it by its digest without asking.
+    for (const login of [null, { ...LOGIN, password: 'wrong' }]) {
+      engine.answerNext(`GET /distribution/${image}/json`, refuse(401, 'unauthorized'));
+      await assert.rejects(worker.pull(image, NEVER, login), /the registry refused access$/);
+    }
+    assert.equal(await worker.pull(image, NEVER, LOGIN), imageId(image));
   });
 
   it('a private image stays private when its name moves to a newer one', async () => {

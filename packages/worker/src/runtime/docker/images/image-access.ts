@@ -15,6 +15,13 @@ export class ImageWithheld extends Error {}
  */
 type Access = 'free' | 'private' | 'foreign';
 
+interface RegistryRequests {
+  /** Repeats the pull. */
+  readonly pullAgain: () => Promise<void>;
+  /** Rejects unless the registry gives the image, which the engine has, to the run. */
+  readonly ask: () => Promise<void>;
+}
+
 /** Decides which run gets which image of the engine, by the marks that pulls leave. */
 export class ImageAccess {
   private readonly name: string;
@@ -58,16 +65,18 @@ export class ImageAccess {
 
   /**
    * What the run gets after its pull.
-   * @param pullAgain repeats the pull
    * @returns the id of the image
    * @throws RunFault when it is not the image that the run names
    * @throws ImageWithheld when another run's login brought it, and its registry cannot be asked for it
+   * @throws Error of the engine when the registry does not give it to the run
    */
-  async accept(pullAgain: () => Promise<void>): Promise<string> {
+  async accept({ pullAgain, ask }: RegistryRequests): Promise<string> {
     this.isPulled = true;
     const { marks } = this.store;
     let image = await this.pulled();
-    if ((await this.accessNow(image)) === 'foreign') {
+    const access = await this.accessNow(image);
+    if (access === 'private') await ask();
+    if (access === 'foreign') {
       // Without the image here, its registry has to provide it.
       if (!(await this.store.removeUnused(image.id, { except: this.name })))
         throw new ImageWithheld(
@@ -141,8 +150,8 @@ function freeMark(image: LocalImage): string {
 }
 
 /** Whether a reference is one of the worker's marks, which no run may use. */
-export function isMarkName({ registry, path }: ImageReference): boolean {
-  return path === MARKS || (path === `library/${MARKS}` && registry !== null);
+export function isMarkName({ path }: ImageReference): boolean {
+  return path === MARKS || path === `library/${MARKS}`;
 }
 
 function privateMark(image: LocalImage, reference: ImageReference): string {

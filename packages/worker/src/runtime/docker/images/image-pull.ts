@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
-import { engineMessage, withLimit } from '../engine/docker-engine.js';
+import { engineMessage, readFeatures, withLimit } from '../engine/docker-engine.js';
 import { faultOf, NOT_FOUND, PullError, pullVerdict } from '../engine/engine-verdict.js';
+import { CALL_MS } from './image-marks.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
 import { type LoginFile, engineLogin, maskOf } from './registry-login.js';
 import { splitLines, type OutputChunk } from '../../log-lines.js';
@@ -49,7 +50,10 @@ export class ImagePull {
         const authconfig = sent === null ? undefined : engineLogin(this.reference, sent);
         await access.prepare();
         await this.pull(signal, authconfig);
-        return await access.accept(() => this.pull(signal, authconfig));
+        return await access.accept({
+          pullAgain: () => this.pull(signal, authconfig),
+          ask: () => this.ask(authconfig),
+        });
       } catch (error) {
         await access.cancel();
         if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
@@ -74,6 +78,17 @@ export class ImagePull {
         await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
       }
     }
+  }
+
+  /**
+   * Asks the registry whether it gives the image to this login. By a digest whose image is here, Docker pulls without asking; Podman
+   * always asks.
+   * @throws Error of the engine when the registry does not give it
+   */
+  private async ask(authconfig: object | undefined): Promise<void> {
+    if (this.reference.digest === null || (await readFeatures(this.engine, CALL_MS, null)).isPodman) return;
+    const image = this.engine.getImage(localName(this.reference));
+    await withLimit(CALL_MS, 'distribution', () => image.distribution({ authconfig }));
   }
 
   private async pull(signal: AbortSignal, authconfig: object | undefined): Promise<void> {

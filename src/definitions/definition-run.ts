@@ -1,0 +1,112 @@
+import { lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import { InvalidRequest } from '../common/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import type { DefinitionEntity } from '../database/entities/definition.entity.js';
+import type { RunRequestCopy } from '../database/entities/run.entity.js';
+import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
+import { mergeExecutionOptions } from '../runs/dto/execution-options.dto.js';
+import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
+import { toEventDeliveryDto, toTimeoutsDto, type EventDeliveryDto } from '../runs/dto/run-options.dto.js';
+import { newId } from '../runs/machine/new-id.js';
+import { bindOptions } from '../runs/options/option-values.js';
+import type { RunRequest } from '../runs/runs.service.js';
+import { InvalidInputs } from './definitions.errors.js';
+import type { CreateDefinitionRunDto } from './dto/create-definition.dto.js';
+import { completeInputs } from './input-specs.js';
+import { expandOptions } from './templates/expand-options.js';
+
+/** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
+export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
+  const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
+  if ('problems' in outcome)
+    throw new InvalidInputs([...outcome.problems, ...mergeSettings(definition, body).problems]);
+  const { inputs, filled } = outcome;
+  const id = newId();
+  // What the body replaces is not looked at.
+  const replaced = new Set(
+    ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
+  );
+  const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
+  const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
+  const copy = toRequestCopy(body, filled, definition.updatedAt.getTime());
+  return { ...mergeRequest({ ...definition, options }, { ...body, inputs }, id), copy };
+}
+
+/** What the row of a run of a definition does not tell of its request. @param filled names of the inputs that have their defaults */
+export function toRequestCopy(
+  { inputs: _inputs, outputs: _outputs, start_at: _start, name: _name, ...body }: CreateDefinitionRunDto,
+  filled: readonly string[],
+  updatedAt: number,
+): RunRequestCopy {
+  const given = lazyObject(stringifyJson(withoutAbsent(body)));
+  return {
+    ...(Object.keys(given).length > 0 && { body: given }),
+    ...(filled.length > 0 && { filled: [...filled] }),
+    definition_updated_at: updatedAt,
+  };
+}
+
+/** What a version of a definition says of its runs, without references. */
+type Template = Omit<
+  DefinitionEntity,
+  | 'description'
+  | 'inputSpecs'
+  | 'outputSpecs'
+  | 'createdAt'
+  | 'createdBy'
+  | 'createdByName'
+  | 'updatedAt'
+  | 'updatedBy'
+  | 'updatedByName'
+  | 'creationOrder'
+>;
+
+/** The run that a body asks for over a template. @param id of the run. @throws InvalidRequest */
+export function mergeRequest(template: Template, body: CreateDefinitionRunDto, id: string): RunRequest {
+  const { constraints, policy, delivery, problems } = mergeSettings(template, body);
+  const merged = mergeExecutionOptions(template, bindOptions(body, { id, name: body.name }));
+  const all = [...('problems' in merged ? merged.problems : []), ...problems];
+  if ('problems' in merged || 'problems' in constraints || 'problem' in delivery || all.length > 0)
+    throw new InvalidRequest(VALIDATION_FAILED, all);
+  return {
+    id,
+    image: template.image,
+    priority: body.priority,
+    inputs: body.inputs,
+    outputs: body.outputs,
+    constraints: constraints.merged,
+    retry_policy: policy,
+    timeouts: { ...toTimeoutsDto(template), ...withoutAbsent(body.timeouts ?? {}) },
+    event_delivery: delivery.merged,
+    ...merged,
+    start_at: body.start_at,
+    name: body.name,
+    definition: { id: template.id, version: template.version },
+  };
+}
+
+/** What does not depend on the inputs, and all that is wrong with it. */
+function mergeSettings(template: Template, body: CreateDefinitionRunDto) {
+  const constraints = mergeConstraints(template, body.constraints);
+  const policy = { ...toRetryPolicyDto(template), ...withoutAbsent(body.retry_policy ?? {}) };
+  const growth = 'problems' in constraints ? undefined : growthProblem(policy, constraints.merged);
+  const delivery = mergeEventDelivery(template, body.event_delivery?.attributes);
+  const problems = [
+    ...('problems' in constraints ? constraints.problems : []),
+    ...(growth === undefined ? [] : [growth]),
+    ...('problem' in delivery ? [delivery.problem] : []),
+  ];
+  return { constraints, policy, delivery, problems };
+}
+
+/** The event delivery of a definition, with more attributes, which need a topic. */
+function mergeEventDelivery(
+  definition: Pick<Template, 'topic' | 'attributes'>,
+  attributes: Record<string, string> | undefined,
+): { readonly merged: EventDeliveryDto | null } | { readonly problem: string } {
+  const delivery = toEventDeliveryDto(definition);
+  if (attributes === undefined) return { merged: delivery };
+  if (delivery !== null)
+    return { merged: { ...delivery, attributes: { ...delivery.attributes, ...attributes } } };
+  return { problem: 'event_delivery.attributes must be absent for a definition without a topic' };
+}
