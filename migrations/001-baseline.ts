@@ -537,6 +537,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         is_complete boolean not null,
         updated_at timestamptz(3) not null,
         worker_id text not null,
+        cursor text,
         primary key (run_id, attempt),
         constraint run_logs_tail check ((tail_line is null) = (tail_weight is null))
       ) with (

@@ -58,7 +58,7 @@ function lineOf(text: string): LogLine {
 }
 
 function chunkOf(firstLine: number, texts: readonly string[], more: Partial<LogChunk> = {}): LogChunk {
-  return { firstLine, lines: texts.map(lineOf), isLast: false, skippedBytes: null, ...more };
+  return { firstLine, lines: texts.map(lineOf), isLast: false, skippedBytes: null, cursor: null, ...more };
 }
 
 function weightOf({ lines, textBytes }: LogRow): number {

@@ -16,6 +16,8 @@ export interface LogState {
   /** Where the head of the log ended because it was full; null while the head takes lines. */
   readonly tail: { readonly line: number; readonly weight: number } | null;
   readonly isComplete: boolean;
+  /** What the worker has sent to go on after the newest chunk; null: nothing. */
+  readonly cursor: string | null;
 }
 
 export const EMPTY_LOG: LogState = {
@@ -24,6 +26,7 @@ export const EMPTY_LOG: LogState = {
   weight: 0,
   tail: null,
   isComplete: false,
+  cursor: null,
 };
 
 export interface LogRow {
@@ -59,7 +62,12 @@ export function addChunk(
   }
   const half = Math.floor(limitBytes / 2);
   const { rows, ...cut } = cutRows(log, chunk, half);
-  const state = { ...cut, nextChunk: log.nextChunk + 1, isComplete: chunk.isLast };
+  const state = {
+    ...cut,
+    nextChunk: log.nextChunk + 1,
+    isComplete: chunk.isLast,
+    cursor: chunk.cursor ?? log.cursor,
+  };
   const dropBelow = cut.weight - half;
   if (cut.tail === null || dropBelow <= cut.tail.weight) return { state, rows, dropBelow: null };
   const kept = rows.filter((row) => isKept(row, cut.tail, dropBelow) || row === rows.at(-1));

@@ -24,6 +24,8 @@ export interface LogChunk {
   readonly isLast: boolean;
   /** Bytes of text that the worker left out before the first line; null if not known. */
   readonly skippedBytes: number | null;
+  /** What the worker's next process goes on from; null: it does not say. */
+  readonly cursor: string | null;
 }
 
 /** A position between two lines of a log, with counts of what was printed before it. */

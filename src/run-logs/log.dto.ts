@@ -14,6 +14,7 @@ import {
   IsText,
   NestedList,
   OptionalField,
+  SHOWN_TEXT,
 } from '../common/http/validation/dto-decorators.js';
 import { readInstant, UNIX_SECONDS } from '@longshore/common/json/read-timestamp';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
@@ -123,6 +124,14 @@ export class LogChunkDto {
   @OptionalField()
   @IsJsonInteger({ min: 0, max: MAX_BYTES })
   skipped_bytes?: number;
+
+  /**
+   * Where the worker's next process goes on after this chunk, in a form of the worker's own. It is given back to it alone, and is
+   * not part of the log: no text of the log, which may have secrets.
+   */
+  @OptionalField()
+  @IsText({ min: 1, max: 200, ...SHOWN_TEXT })
+  cursor?: string;
 }
 
 @ApiSchema({ name: 'LogPosition', description: 'The next chunk and line that the log expects.' })
@@ -133,6 +142,8 @@ export class LogPositionDto {
   /** Number of the next line. */
   @ApiProperty({ type: 'integer', minimum: 0, example: 120 })
   next_line: number;
+  /** The cursor of the newest stored chunk that had one; absent: none had. */
+  cursor?: string;
 }
 
 export function toLogLine({ t, stream, text, continued = false }: LogChunkLineDto): LogLine {

@@ -121,16 +121,17 @@ export class LogsController {
     @FencedBy() fence: Fence,
     @Body() body: LogChunkDto,
   ): Promise<LogPositionDto> {
-    const { nextChunk, end } = await this.writer.add(
+    const { nextChunk, end, cursor } = await this.writer.add(
       { runId: id, ...fence, chunk: readChunkNumber(chunk) },
       {
         firstLine: body.first_line,
         lines: body.lines.map(toLogLine),
         isLast: body.is_last ?? false,
         skippedBytes: body.skipped_bytes ?? null,
+        cursor: body.cursor ?? null,
       },
     );
-    return { next_chunk: nextChunk, next_line: end.line };
+    return { next_chunk: nextChunk, next_line: end.line, ...(cursor !== null && { cursor }) };
   }
 
   /**

@@ -50,8 +50,8 @@ type StatusRow = Pick<RunLogEntity, (typeof PROGRESS)[number] | 'isComplete'> &
 
 const STORED = LOG_ROWS.except('runId', 'attempt');
 const STORED_COLUMNS = LOG_ROWS.columns(STORED);
-/** Rows of a chunk, after the eleven other parameters of the statement that stores it. */
-const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 12 });
+/** Rows of a chunk, after the twelve other parameters of the statement that stores it. */
+const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 13 });
 
 export type NewRow = Readonly<Record<Exclude<(typeof STORED)[number], 'lines'>, number>> & {
   readonly lines: Buffer;
@@ -144,6 +144,7 @@ export class RunLogRepository {
                 tail_line = $8::bigint,
                 tail_weight = $9::bigint,
                 is_complete = $10::boolean,
+                cursor = $12::text,
                 updated_at = clock_timestamp()
           where run_id = $1::uuid
             and attempt = $2::integer
@@ -180,6 +181,7 @@ export class RunLogRepository {
         state.tail?.weight ?? null,
         state.isComplete,
         dropBelow,
+        state.cursor,
         ...NEW_ROWS.params(newRows),
       ],
     );
@@ -250,5 +252,6 @@ function toState(row: StatusRow): LogState {
         ? null
         : { line: Number(tailLine), weight: Number(tailWeight) },
     isComplete: row.isComplete,
+    cursor: row.cursor,
   };
 }

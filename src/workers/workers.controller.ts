@@ -26,6 +26,8 @@ import { ConcurrencySlots } from '../runs/queue/concurrency-slots.js';
 import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import {
   HeartbeatAnswerDto,
+  HeldRunsDto,
+  toHeldRunDto,
   toLostOpDto,
   ListWorkersQueryDto,
   toWorkerDto,
@@ -108,6 +110,25 @@ export class WorkersController {
       ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }),
       ...(killed.length > 0 && { kill_ops: [...killed] }),
     };
+  }
+
+  /**
+   * List the attempts that a worker holds
+   * @remarks For a worker that starts: what an earlier process of it claimed and did not end, with the position at which the log
+   * goes on. By the ids of the runs, the first thousand, which is as many as a heartbeat names.
+   */
+  @Get(':worker_id/runs')
+  @TakesDatabaseTurn()
+  @AllowScopes('worker')
+  @AllowBoundKeys()
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiOkResponse({ type: HeldRunsDto, description: 'The attempts; none of an unknown worker.' })
+  async listHeldRuns(
+    @Param('worker_id') workerId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<HeldRunsDto> {
+    assertActsAs(caller, workerId);
+    return { runs: (await this.workers.listHeld(workerId)).map(toHeldRunDto) };
   }
 
   /**

@@ -5,7 +5,7 @@ import { DataSource } from 'typeorm';
 import type { Author } from '../auth/audit-log.js';
 import { OverLimit } from '../common/errors/domain-error.js';
 import { MINUTE, ScheduledJob, type JobRun } from '../common/scheduling/scheduled-job.js';
-import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
+import { HeldRunRepository, type HeldAttempt } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
@@ -75,6 +75,11 @@ export class WorkersService {
     );
     const held = await this.#heldBy(page.items);
     return { ...page, items: page.items.map((worker) => statusOf(worker, held)) };
+  }
+
+  /** What a worker that starts goes on with. */
+  listHeld(workerId: string): Promise<HeldAttempt[]> {
+    return this.heldRuns.listHeld(this.dataSource, workerId);
   }
 
   /** Starts or ends a drain. @throws WorkerNotFound */

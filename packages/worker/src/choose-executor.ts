@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { type GpuReading, detectResources, limitResources, readGpus } from './claims/resources.js';
 import type { Executor, ExecutorHost } from './execution/run-execution.js';
-import type { WorkerIdentity } from './process/worker-identity.js';
+import type { TakenIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import type { EngineSettings, WorkerSettings } from './settings/worker-settings.js';
@@ -13,7 +13,7 @@ const LAUNCHERS = '@longshore/launchers/open-launcher';
 const NO_GPUS: GpuReading = { isInstalled: false, gpus: [], problem: null };
 
 /** What the executor of a worker is made from. */
-export interface ExecutorChoice extends WorkerIdentity {
+export interface ExecutorChoice extends TakenIdentity {
   readonly settings: WorkerSettings;
   readonly env: NodeJS.ProcessEnv;
   readonly logger: Logger;
@@ -41,7 +41,7 @@ export type OpenLauncher = (engine: EngineSettings, choice: ExecutorChoice) => P
  * @throws SettingsError, or an Error fit for the operator, when it cannot be used
  */
 export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExecutor | null> {
-  const { settings, workerId, instance, env, logger } = choice;
+  const { settings, workerId, instance, isSuccessor, env, logger } = choice;
   if (settings.engine !== null) {
     const { openLauncher }: { openLauncher: OpenLauncher } = await import(LAUNCHERS);
     return await openLauncher(settings.engine, choice);
@@ -53,7 +53,7 @@ export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExec
   logger.info({ runtime: runtime.name, resources }, 'runs are executed on this machine');
   const { maxRuns, needsRamLimit } = settings;
   const readAgain = gpuIds?.length === 0 ? () => Promise.resolve(NO_GPUS) : readGpus;
-  const options = { runtime, resources, readGpus: readAgain, gpuIds, needsRamLimit, maxRuns };
+  const options = { runtime, resources, readGpus: readAgain, gpuIds, needsRamLimit, maxRuns, isSuccessor };
   return {
     create: (host) => new LocalExecutor(host, options),
     close: async () => undefined,

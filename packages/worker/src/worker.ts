@@ -92,6 +92,7 @@ export class Worker {
       tracing,
       tickMs,
       tellsLostRuns: () => this.heartbeats.tellsLostRuns,
+      leavesContainers: settings.onStop === 'leave',
       eventLimits: settings,
       outputs: new RunOutputs(() => this.heartbeats.maxBodyBytes),
       draining: this.draining.signal,

@@ -23,6 +23,8 @@ export class RunLogEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
   /** The worker that began the log. */
   @Column('text', { name: 'worker_id' }) workerId: string;
+  /** As the newest chunk that had one gave it. */
+  @Column('text', { nullable: true }) cursor: string | null;
 }
 
 /** A row of `run_log_rows`: compressed lines of a log. Each bigint is a decimal string. */

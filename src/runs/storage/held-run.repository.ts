@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { AttemptEntity, EventEntity } from '../../database/entities/run.entity.js';
+import { RunLogEntity } from '../../database/entities/run-log.entity.js';
 import { ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
@@ -28,6 +29,16 @@ export interface AssignedRun {
   readonly id: string;
   readonly workerId: string;
   readonly attempt: number;
+}
+
+/** An attempt that a worker holds, and how far its log is stored. */
+export interface HeldAttempt extends Omit<AssignedRun, 'workerId'> {
+  /** Null: nothing of it is stored. */
+  readonly log: {
+    readonly nextChunk: number;
+    readonly nextLine: number;
+    readonly cursor: string | null;
+  } | null;
 }
 
 /** Selects runs by their workers, `first` to `last` in the database's order, and by the time of their assignment. */
@@ -111,6 +122,10 @@ const FIND_LOST = `select v.at, ${RUNS.select('r', ['id', 'state', 'attempt', 'w
         where (r.state not in ('ASSIGNED', 'RUNNING') or r.worker_id is distinct from v.worker_id or r.attempt <> v.attempt)
           and (v.bound_key is null or v.worker_id = any(${HOLDERS}) or ${isSenderSql('v.bound_key')})`;
 
+/** Runs that a heartbeat may name. */
+const MOST_HELD = 1000;
+
+const LOGS = new EntityTable(RunLogEntity);
 const SLOTS = new EntityTable(ConcurrencySlotEntity);
 const HELD = ['runId', 'workerId', 'ramMb', 'vramMb', 'gpus'] as const;
 
@@ -148,6 +163,27 @@ export class HeldRunRepository {
       else byWorker.set(run.workerId, [run]);
     }
     return byWorker;
+  }
+
+  /** The attempts that a worker holds, the first thousand by the ids of their runs. */
+  async listHeld(executor: SqlExecutor, workerId: string): Promise<HeldAttempt[]> {
+    const held = await rows<
+      Omit<HeldAttempt, 'log'> & Record<'nextLine' | 'nextChunk' | 'cursor', string | null>
+    >(
+      executor,
+      `select e.run_id as id, e.attempt, l.next_chunk as "nextChunk", l.next_line as "nextLine", l.cursor
+         from ${EXECUTIONS.name} e
+         left join ${LOGS.name} l on l.run_id = e.run_id and l.attempt = e.attempt
+        where e.worker_id = $1::text
+        order by e.run_id
+        limit ${MOST_HELD}`,
+      [workerId],
+    );
+    return held.map(({ id, attempt, nextChunk, nextLine, cursor }) => ({
+      id,
+      attempt,
+      log: nextChunk === null ? null : { nextChunk: Number(nextChunk), nextLine: Number(nextLine), cursor },
+    }));
   }
 
   /** How many containers count for the concurrency key, and the runs and workers of the first of them by the run's id. */

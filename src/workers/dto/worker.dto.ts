@@ -12,7 +12,7 @@ import {
   UnableDto,
 } from './heartbeat.dto.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
-import type { LostRun } from '../../runs/storage/held-run.repository.js';
+import type { HeldAttempt, LostRun } from '../../runs/storage/held-run.repository.js';
 
 export class ListWorkersQueryDto {
   /** Largest number of workers in the page; all of them unless given. */
@@ -132,4 +132,33 @@ export class HeartbeatAnswerDto extends WorkerDto {
 
 export function toLostOpDto({ id, state, attempt, workerId }: LostRun): LostOpDto {
   return { id, state, attempt, worker_id: workerId };
+}
+
+@ApiSchema({ name: 'HeldRun', description: 'An attempt that a worker holds.' })
+export class HeldRunDto {
+  id: string;
+  /** From 1. */
+  @ApiProperty({ type: 'integer' }) attempt: number;
+  /** Number of the chunk that its log expects next. */
+  @ApiProperty({ type: 'integer', minimum: 0 }) next_chunk: number;
+  /** Number of the line that its log expects next. */
+  @ApiProperty({ type: 'integer', minimum: 0 }) next_line: number;
+  /** The cursor of the newest stored chunk that had one; absent: none had. */
+  cursor?: string;
+}
+
+@ApiSchema({ name: 'HeldRuns', description: 'The attempts that a worker holds.' })
+export class HeldRunsDto {
+  @ApiProperty({ type: [HeldRunDto] }) runs: HeldRunDto[];
+}
+
+export function toHeldRunDto({ id, attempt, log }: HeldAttempt): HeldRunDto {
+  const cursor = log?.cursor ?? null;
+  return {
+    id,
+    attempt,
+    next_chunk: log?.nextChunk ?? 0,
+    next_line: log?.nextLine ?? 0,
+    ...(cursor !== null && { cursor }),
+  };
 }

@@ -39,9 +39,10 @@ function refusalOf(route: string, worth: Worth): { status: number; detail: strin
 
 function refusalOfBound(route: string): { status: number; detail: string } | undefined {
   if (FOR_BOUND_KEYS.has(route)) {
-    const namesWorker = /^(?:DELETE \/workers\/\{worker_id\}|POST \/workers\/\{worker_id\}\/claim)$/.test(
-      route,
-    );
+    const namesWorker =
+      /^(?:DELETE \/workers\/\{worker_id\}|GET \/workers\/\{worker_id\}\/runs|POST \/workers\/\{worker_id\}\/claim)$/.test(
+        route,
+      );
     return namesWorker ? { status: 403, detail: "API key is not bound to worker 'x'" } : undefined;
   }
   const isForWorkers = ROUTE_ACCESS[route] === 'any' || ROUTE_ACCESS[route]?.includes('worker');

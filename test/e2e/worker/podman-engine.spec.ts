@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createReadStream, copyFileSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
+import { pack } from 'tar-stream';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
+import { GAP_LINE } from '@longshore/worker/runtime/docker/container/container-output';
 import type { ContainerSpec, RunningContainer } from '@longshore/worker/runtime/runtime';
 import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { runtimeFor } from '../../support/images/docker-runtime.js';
@@ -69,6 +71,32 @@ describe('runs on the engine of Podman', skipFor(PodmanEngine.skip), () => {
     const limits = { ...containerSpec(image).limits, ramMb: 64, cpuMillis: 500, cpuLimitMillis: 500 };
     const { lines, warnings } = await printed(script, { limits });
     assert.deepEqual([lines[0], lines[1]?.split(' ')[0], warnings], [String(64 * 2 ** 20), '50000', []]);
+  });
+
+  it('are gone on with by the next process, to their exit code and outputs, with a gap in their log', async () => {
+    const script =
+      'echo lost; while [ ! -e /tmp/go ]; do :; done; echo \'{"n":2}\' >"$SERVICE_OUTPUT_PATH"; exit 4';
+    const spec = {
+      ...containerSpec(image),
+      command: ['/bin/sh', '-c', script],
+      secretNames: ['S'],
+      env: { S: 'v' },
+    };
+    const first = await runtime().start(spec);
+    started.push(first);
+    const next = runtime();
+    const found = (await next.findLeft()).find(({ runId }) => runId === spec.runId);
+    assert.ok(found);
+    const { container, secrets } = await next.adopt(found, { mounts: [], secretFiles: [] });
+    assert.deepEqual(secrets, { S: 'v' });
+    const archive = pack();
+    archive.entry({ name: 'go' }, '');
+    archive.finalize();
+    await engine.docker.getContainer(found.id).putArchive(await buffer(archive), { path: '/tmp' });
+    const { lines, exit } = await readToEnd(container);
+    assert.deepEqual(textsOf(lines, 'stderr'), [GAP_LINE]);
+    assert.equal(exit.exitCode, 4);
+    assert.equal((await container.readOutputs())?.toString().trim(), '{"n":2}');
   });
 
   it('get files and empty folders', async () => {

@@ -228,22 +228,6 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
       assert.equal(failed.payload.cause, 'infrastructure');
     }
   });
-
-  test('removes what a killed worker left behind when it comes back under the same id', async () => {
-    const image = await forTests.engine.publishScript(
-      'endless',
-      'trap "exit 0" TERM; while :; do sleep 0.2; done',
-    );
-    const { id } = await create({ image });
-    await untilState(id, 'RUNNING');
-    await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container runs');
-    worker.signal('SIGKILL');
-    await worker.exited;
-    assert.equal((await forTests.engine.containerIds()).length, 1);
-    worker = await startWorker();
-    await until(async () => (await forTests.engine.containerIds()).length === 0, 'the leftover is gone');
-    await send('POST', `/runs/${id}/cancel`);
-  });
 });
 
 /** An image of which no container can be made, in the engine alone: builds of it fail, too. */

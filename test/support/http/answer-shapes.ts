@@ -27,6 +27,7 @@ const SHAPES = {
   HeartbeatResponse: component('HeartbeatResponse'),
   WorkerWithFree: component('Worker'),
   Workers: listOf(component('Worker')),
+  HeldRuns: component('HeldRuns'),
   ClaimedOps: component('ClaimedOps'),
   RunExplanation: component('RunExplanation'),
   CapacityReport: component('CapacityReport'),

@@ -7,6 +7,7 @@ export interface ChunkText {
   readonly texts: readonly string[];
   readonly isLast?: boolean;
   readonly skippedBytes?: number;
+  readonly cursor?: string;
 }
 
 /** Who sends a chunk, and of what. */
@@ -47,7 +48,7 @@ export function putChunk(
   send: Send,
   { run, attempt = 1, worker = 'w' }: LogSender,
   chunk: number | string,
-  { firstLine, texts, isLast = false, skippedBytes }: ChunkText,
+  { firstLine, texts, isLast = false, skippedBytes, cursor }: ChunkText,
 ): Promise<TestAnswer> {
   const lines = texts.map((text, n) => ({
     t: new Date(BEGIN + firstLine + n).toISOString(),
@@ -61,6 +62,7 @@ export function putChunk(
       lines,
       is_last: isLast,
       ...(skippedBytes === undefined ? {} : { skipped_bytes: skippedBytes }),
+      ...(cursor === undefined ? {} : { cursor }),
     },
   });
 }

@@ -106,7 +106,8 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   const from = context.proxy.exchanges.length;
   await context.startWorker(nextId);
   const { isLauncher } = context;
-  if (isLauncher && nextId === context.workerId) {
+  const isSame = nextId === context.workerId;
+  if (isSame && (isLauncher || (await goesOn(context, id, from)))) {
     await adopted(context, id, gate, from);
     return;
   }
@@ -114,12 +115,14 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   await runs.untilState(id, 'RUNNING', 2);
   await context.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
   const [old] = await traces.startsOf(mark);
-  const isKnown = isLauncher || nextId === context.workerId;
+  const isKnown = isLauncher || isSame;
   const isLeft = isKnown && old !== undefined && isRunning(old.pid);
   check(!isLeft, 'the program of the earlier life still works beside the new one');
   await traces.openGate(gate);
   const run = await runs.untilState(id, 'COMPLETED', 2);
-  checkTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
+  // Under the same id the worker may tell at once what it has lost.
+  const loss = isSame && run.events[1]?.type === 'FAILED' ? '1 FAILED, 1 RETRIED' : '1 RECLAIMED';
+  checkTimeline(run, `1 STARTED, ${loss}, 2 STARTED, 2 COMPLETED`);
   for (const other of others) {
     // A launcher holds more than one run: the killed one may have had them.
     const ended = await runs.untilState(other, 'COMPLETED', isLauncher ? 2 : 1);
@@ -128,7 +131,15 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   }
 }
 
-/** A launcher takes up the job of its process before, unless the service had taken the run back already. */
+/** Whether the first heartbeat of the next process names the run. */
+async function goesOn(context: ScenarioContext, id: string, from: number): Promise<boolean> {
+  const first = () => context.proxy.exchanges.slice(from).find((asked) => kindOf(asked) === 'heartbeat');
+  await context.until('the worker is back', async () => first() !== undefined);
+  const beat = first();
+  return beat !== undefined && namedRuns(beat).includes(id);
+}
+
+/** What goes on after a restart is taken up, as by a launcher the job of its process before, unless the service had taken the run back already. */
 async function adopted(context: ScenarioContext, id: string, gate: string, from: number): Promise<void> {
   const { runs, traces, name } = context;
   await context.untilNamed(id, from);

@@ -3,7 +3,7 @@ import { whenAborted } from '@longshore/worker/process/clock';
 import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
-import { Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
+import { failedJob, Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
 import { runSpec } from '@longshore/worker/execution/run-spec';
 import type { RunEnd } from '@longshore/worker/execution/run-end';
@@ -17,12 +17,10 @@ import type { StopReason } from '@longshore/worker/execution/stop-signal';
 import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
 import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
-import { SecretMask } from '@longshore/worker/secrets/secret-mask';
-import type { ClaimedRun } from '@longshore/worker/service-api/service-api';
+import { secretNames, type ClaimedRun } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
 import { WaitReports } from './wait-reports.js';
 import { EndTimeout, EngineRequests } from './engine-requests.js';
-import { failedJob, HELD_BACK, heldBackLines, withoutTexts } from './job-outcome.js';
 
 /** How long the log of a job that was ended from outside is read, in milliseconds. */
 const REST_OF_LOG_MS = 5_000;
@@ -57,8 +55,6 @@ export class JobExecution extends RunExecution {
   private isDraining = false;
   /** Whether the container ended by itself. */
   private hasExited = false;
-  /** Whether the values that the container got are unknown. */
-  private isHeldBack = false;
   /** Whether the service has to know that a node prepares the job. */
   private mustTellPlaced: boolean;
   private readonly engineRequests: EngineRequests;
@@ -116,7 +112,7 @@ export class JobExecution extends RunExecution {
   protected async runSteps(): Promise<Outcome> {
     if (this.adopted !== null) {
       const { job } = this.adopted;
-      this.begin(job.attempt, true);
+      this.begin(job.attempt, { isShared: true });
       await this.readSecretsOf(job);
       await this.readTimeline(job);
       return this.trace.step('job', (step) => this.follow(job, step));
@@ -133,7 +129,7 @@ export class JobExecution extends RunExecution {
   }
 
   protected override show(outcome: Outcome): ShownOutcome {
-    const shown = super.show(this.isHeldBack ? withoutTexts(outcome) : outcome);
+    const shown = super.show(outcome);
     return { ...shown, note: shown.note ?? this.missing };
   }
 
@@ -209,16 +205,10 @@ export class JobExecution extends RunExecution {
    * nothing that the container says is reported.
    */
   private async readSecretsOf(job: EngineJob): Promise<void> {
-    const { secrets, secrets_from: maps, files } = this.claimed.container;
-    const names = [
-      ...Object.keys(secrets),
-      ...Object.keys(files).filter((path) => files[path]?.secret !== undefined),
-    ];
-    if (names.length === 0 && maps.length === 0) return;
+    if (secretNames({ ...this.claimed.container, image_pull_secret: null }).length === 0) return;
     const values = await this.engineRequests.readSecrets(job);
-    this.mask = SecretMask.of(values ?? {});
-    this.isHeldBack = values === null || !names.every((name) => Object.hasOwn(values, name));
-    if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
+    if (values === null) this.holdBack();
+    else this.maskGiven(values);
   }
 
   /** What is on the timeline of an adopted job is not reported again. */
@@ -304,9 +294,8 @@ export class JobExecution extends RunExecution {
       recorded: this.recorded,
     };
     const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
-    const lines = this.isHeldBack ? heldBackLines(all) : all;
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
-    this.reading = this.log.read(lines, sink);
+    this.reading = this.log.read(this.shownLines(all), sink);
   }
 
   /** @throws Stopped when another process has reported the end and removed the job */

@@ -1,24 +1,17 @@
-import { Backoff } from '@longshore/common/backoff';
 import { errorText } from '@longshore/common/errors';
 import { repeat } from '@longshore/worker/process/clock';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
-import { lossReason } from '@longshore/worker/execution/run-requests';
-import { isRunUnknown } from '@longshore/worker/service-api/service-answer';
+import { Adoptions, inGroups, type FoundAttempt, type Settled } from '@longshore/worker/execution/adoption';
 import type { RunView } from '@longshore/worker/service-api/service-api';
 import type { WorkerContext } from '@longshore/worker/worker-context';
 import type { Engine, EngineJob, JobKey } from './engine.js';
 import { nameOf } from './job-table.js';
-
-const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
 /** Time between two sweeps, in milliseconds. */
 const SWEEP_MS = 60_000;
 
 /** Interval between searches for new jobs of this worker, in milliseconds: far below any worker timeout. */
 const POLL_INTERVAL_MS = 2_000;
-
-/** Jobs of this worker that it asks the service about at a time: all are adopted well within the worker timeout. */
-const AT_ONCE = 16;
 
 /** Jobs that one sweep asks the service about, at most; the next one continues behind them. */
 const MAX_ASKED = 100;
@@ -31,13 +24,11 @@ export interface SweepOptions {
   readonly adopt: (job: EngineJob, run: RunView) => void;
 }
 
-/** What the service has said about a job. `deleted`: it does not know the run. */
-type Settled = 'unanswered' | 'answered' | 'deleted';
+interface FoundJob extends FoundAttempt {
+  readonly job: EngineJob;
+}
 
-/**
- * Takes care of jobs that this process did not submit. The service decides: a job whose worker holds its attempt is adopted
- * when it is of this worker, and left alone otherwise; a job whose attempt is lost is removed, regardless of which launcher submitted it.
- */
+/** Takes care of jobs that this process did not submit, as {@link Adoptions} decides about them. */
 export class JobSweep {
   /** Names of jobs that are being removed. */
   private readonly removing = new Set<string>();
@@ -45,30 +36,26 @@ export class JobSweep {
   private asked: ReadonlySet<string> = new Set();
   /** Where the next sweep continues. */
   private after = '';
+  private readonly adoptions: Adoptions<FoundJob>;
 
   constructor(
     private readonly context: WorkerContext,
     private readonly options: SweepOptions,
-  ) {}
+  ) {
+    const { isExecuted, adopt } = options;
+    this.adoptions = new Adoptions(context, {
+      isExecuted: ({ job }) => isExecuted(job),
+      adopt: ({ job }, run) => adopt(job, run),
+      remove: ({ job }) => void this.remove(job),
+    });
+  }
 
   /**
    * Adopts or removes the jobs of this worker. Asks the service until it answers for one of them: `run` asks again for those
    * without an answer, so that one of them does not keep the others waiting.
    */
   async recover(signal: AbortSignal): Promise<void> {
-    const { clock, random, logger } = this.context;
-    const own = this.ownJobs();
-    if (own.length > 0) logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
-    let hasAnswered = false;
-    await inGroups(own, async (job) => {
-      const backoff = new Backoff(RETRY, random);
-      while (!signal.aborted) {
-        if ((await this.settle(job, signal)) !== 'unanswered') hasAnswered = true;
-        if (hasAnswered) return;
-        await clock.sleep(backoff.nextMs(), signal);
-        if (hasAnswered) return;
-      }
-    });
+    await this.adoptions.recover(this.ownJobs().map(foundJob), signal);
   }
 
   /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */
@@ -132,39 +119,14 @@ export class JobSweep {
     return next;
   }
 
-  /** As `settle`, but never rejects. */
+  /** As `Adoptions.settle`, but never rejects. */
   private async check(job: EngineJob, signal: AbortSignal): Promise<Settled> {
     try {
-      return await this.settle(job, signal);
+      return await this.adoptions.settle(foundJob(job), signal);
     } catch (error) {
       this.context.logger.warn({ error: errorText(error), engineId: job.engineId }, 'could not check a job');
       return 'unanswered';
     }
-  }
-
-  private async settle(job: EngineJob, signal: AbortSignal): Promise<Settled> {
-    const { api, workerId, logger } = this.context;
-    const { isExecuted, adopt } = this.options;
-    const answer = await api.getRun(job.runId);
-    if (signal.aborted || isExecuted(job)) return 'answered';
-    if (answer.kind === 'unreachable') return 'unanswered';
-    const { engineId, runId, attempt } = job;
-    if (answer.kind === 'refused') {
-      const { status, detail } = answer;
-      logger.debug({ engineId, run: runId, status, detail }, 'the service does not show the run of a job');
-      return isRunUnknown(answer) ? 'deleted' : 'answered';
-    }
-    // The answer is older than the job.
-    if (answer.value.currentAttempt < attempt) return 'answered';
-    const why = lossReason(answer.value, job.workerId, attempt);
-    if (why !== null) {
-      logger.info({ engineId, run: runId, attempt, why }, 'removing a job whose attempt is lost');
-      void this.remove(job);
-    } else if (job.workerId === workerId) {
-      logger.info({ engineId, run: runId, attempt }, 'adopting a job');
-      adopt(job, answer.value);
-    }
-    return 'answered';
   }
 
   private async remove(job: EngineJob): Promise<void> {
@@ -176,7 +138,7 @@ export class JobSweep {
   }
 }
 
-async function inGroups(jobs: readonly EngineJob[], work: (job: EngineJob) => Promise<void>): Promise<void> {
-  for (let from = 0; from < jobs.length; from += AT_ONCE)
-    await Promise.all(jobs.slice(from, from + AT_ONCE).map(work));
+function foundJob(job: EngineJob): FoundJob {
+  const { runId, attempt, workerId, engineId: id } = job;
+  return { runId, attempt, workerId, id, job };
 }

@@ -193,3 +193,14 @@ test('grants the next request when the first one is withdrawn', async () => {
   large.release();
   assert.equal((await small.granted).cpuMillis, 1000);
 });
+
+test('counts what a run occupies already, also beyond what there is, until it is released', () => {
+  const queue = new CapacityQueue(new Capacity(MACHINE, 10), () => undefined);
+  const held = queue.take(want({ cpuMillis: 6000, gpus: 1, gpuIds: [3] }));
+  assert.equal(queue.hasCapacity(), false);
+  held.release();
+  held.release();
+  assert.equal(queue.hasCapacity(), true);
+  queue.take(want({ gpus: 1, gpuIds: [3] }));
+  assert.equal(queue.capacity.tryAllocate(want({ gpus: 1, gpuSelector: ['l4'] })), null);
+});

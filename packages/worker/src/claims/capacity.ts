@@ -94,6 +94,14 @@ export class Capacity {
     return allocation;
   }
 
+  /** Allocates what a run occupies already, also if it is not free. */
+  take(held: Constraints): Allocation {
+    const { ramMb, vramMb, gpus, gpuIds } = held;
+    const allocation = { cpuMillis: cpuOf(held), ramMb, vramMb, gpuIds, isExclusive: gpus > 0 };
+    this.add(allocation, 1);
+    return allocation;
+  }
+
   release(allocation: Allocation): void {
     this.add(allocation, -1);
   }
@@ -158,6 +166,13 @@ export class CapacityQueue {
     this.waiting.push(waiter);
     this.grantWaiting();
     return { granted, release: () => this.release(waiter) };
+  }
+
+  /** The capacity of a run that is executed already. */
+  take(held: Constraints): CapacityRequest {
+    const allocation = this.capacity.take(held);
+    const waiter: Waiter = { wanted: held, grant: () => undefined, refuse: () => undefined, allocation };
+    return { granted: Promise.resolve(allocation), release: () => this.release(waiter) };
   }
 
   /** Offers other resources from now on, and refuses the requests that wait for what there is no more. */

@@ -7,7 +7,7 @@ import type { Unable } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
- * What failed. `container`; `job`: the engine's job, other than by the exit of its container; `run`: it would fail on every
+ * What failed. `container`; `job`: the engine's job, other than by the exit of its container, or what an earlier process began and is gone; `run`: it would fail on every
  * worker; `machine`: this machine could not execute it; `capacity`: this worker can never execute it; `engine`: this machine
  * cannot execute anything now.
  */
@@ -49,6 +49,13 @@ export type Outcome =
   | { readonly kind: 'lost'; readonly why: string }
   /** The job goes on; the next process of this worker follows it. */
   | { readonly kind: 'left' };
+
+/** The outcome of an attempt that ended in another way than by the exit of its container or by an error of the worker. */
+export function failedJob(cause: FailureCause, text: string): Outcome {
+  const message = clipMessage(text);
+  const [summary = message] = message.split('\n');
+  return { kind: 'failed', origin: 'job', cause, summary, message };
+}
 
 /** The outcome of an execution that failed with the error. */
 export function outcomeOfError(error: unknown): Outcome {

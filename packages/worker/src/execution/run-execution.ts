@@ -3,8 +3,9 @@ import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { EventLimits } from '../logs/event-forwarder.js';
+import type { ShipperOptions } from '../logs/log-shipper.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
-import type { ContainerExit, ContainerTimes } from '../runtime/runtime.js';
+import type { ContainerExit, ContainerTimes, LogLine } from '../runtime/runtime.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import {
   neededCapabilities,
@@ -22,6 +23,7 @@ import { EventSender } from './event-sender.js';
 import { ExecutionTrace } from './execution-trace.js';
 import { failureHint } from './failure-hint.js';
 import { failureMessage, failureSummary } from './failure-message.js';
+import { HELD_BACK, heldBackLines, withoutTexts } from './held-back.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
 import { lossReason, pollRun, RunRequests } from './run-requests.js';
@@ -43,6 +45,8 @@ export interface ExecutionParts {
   /** Interval of polls of the run's state, for a service whose heartbeats do not tell of lost runs. */
   readonly tickMs: number;
   readonly tellsLostRuns: () => boolean;
+  /** Whether the worker leaves its containers to its next process when it shuts down. */
+  readonly leavesContainers: boolean;
 }
 
 /** An outcome as it is reported. */
@@ -63,6 +67,8 @@ export abstract class RunExecution {
   /** Null: not known yet. */
   protected attempt: number | null;
   protected mask = NO_MASK;
+  /** Whether values that the program has are unknown. */
+  protected isHeldBack = false;
   /** Aborted when the final event decides, not the service's word about the run. */
   private readonly watching = new AbortController();
   /** Whether a heartbeat was told that the attempt is lost. */
@@ -190,7 +196,7 @@ export abstract class RunExecution {
 
   /** The outcome without values of secrets. */
   protected show(outcome: Outcome): ShownOutcome {
-    const masked = maskedOutcome(outcome, this.mask);
+    const masked = maskedOutcome(this.isHeldBack ? withoutTexts(outcome) : outcome, this.mask);
     return { outcome: masked, note: logNoteOf(masked) };
   }
 
@@ -229,9 +235,9 @@ export abstract class RunExecution {
   }
 
   /** Starts to ship the log, and to watch a run of an older service. */
-  protected begin(attempt: number, isLogShared = false): void {
+  protected begin(attempt: number, log: Partial<Pick<ShipperOptions, 'isShared' | 'from'>> = {}): void {
     this.attempt = attempt;
-    this.log.open(attempt, isLogShared);
+    this.log.open(attempt, { isShared: false, from: null, ...log });
     void this.poll(attempt);
   }
 
@@ -240,6 +246,32 @@ export abstract class RunExecution {
     const secrets = await this.requests.getSecrets(this.attempt);
     this.mask = SecretMask.of({ ...secrets.env, ...secrets.files });
     return secrets;
+  }
+
+  /**
+   * Masks the values that the program of an earlier process got. Without those of the secrets of the run, nothing that it says is
+   * reported.
+   * @param given by the names of variables and the paths of files
+   */
+  protected maskGiven(...given: readonly Readonly<Record<string, string | Buffer>>[]): void {
+    const { secrets, files } = this.claimed.container;
+    const names = [
+      ...Object.keys(secrets),
+      ...Object.keys(files).filter((path) => files[path]?.secret !== undefined),
+    ];
+    this.mask = SecretMask.of(...given);
+    if (!names.every((name) => given.some((values) => Object.hasOwn(values, name)))) this.holdBack();
+  }
+
+  /** Reports nothing that the program says. */
+  protected holdBack(): void {
+    this.isHeldBack = true;
+    this.logger.warn(HELD_BACK);
+  }
+
+  /** The lines without texts where values are unknown. */
+  protected shownLines(lines: AsyncIterable<LogLine>): AsyncIterable<LogLine> {
+    return this.isHeldBack ? heldBackLines(lines) : lines;
   }
 
   /** Resolves when the service has accepted STARTED. @throws Stopped; Refused */

@@ -5,19 +5,29 @@ import type { EnginePause } from '../claims/engine-pause.js';
 import {
   MachineUnable,
   NO_TIMES,
+  NOTHING_READ,
   usesGpus,
+  type AdoptedContainer,
   type ContainerTimes,
   type ContainerSpec,
+  type FoundContainer,
+  type KeptContainer,
+  type LogLine,
+  type OutputEnds,
   type RunningContainer,
   type Runtime,
 } from '../runtime/runtime.js';
+import { errorText } from '@longshore/common/errors';
 import type { TracedStep } from '../execution/execution-trace.js';
-import { Unsuitable, type Outcome } from '../execution/outcome.js';
+import { failedJob, Unsuitable, type Outcome } from '../execution/outcome.js';
+import type { RunEnd } from '../execution/run-end.js';
+import { Stopped, type StopReason } from '../execution/stop-signal.js';
+import { RecordedEvents } from '../logs/event-forwarder.js';
 import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
-import type { ClaimedRun, RunSecrets, RunView } from '../service-api/service-api.js';
+import type { ClaimedRun, LogPosition, RunSecrets, RunView } from '../service-api/service-api.js';
 
 /** A pull that takes longer is told on the timeline, in milliseconds. */
 const LONG_PULL_MS = 2_000;
@@ -30,7 +40,20 @@ export interface ContainerParts extends ExecutionParts {
   readonly gpus: GpuWatch;
 }
 
-/** The execution of one claimed run in a container of this machine, from the wait for capacity on. */
+/** What an earlier process of this worker has left of an attempt. */
+export interface LeftAttempt {
+  /** Null: it has no container on this machine. */
+  readonly found: FoundContainer | null;
+  readonly attempt: number;
+  readonly log: LogPosition;
+  /** Whether the service has accepted STARTED. */
+  readonly isStarted: boolean;
+}
+
+/**
+ * The execution of one run in a container of this machine: from the wait for capacity on, or from where an earlier process of this
+ * worker has ended.
+ */
 export class ContainerExecution extends RunExecution {
   /** Why this worker cannot execute the run; null: it can. */
   private readonly unsuitable: Unsuitable | null;
@@ -38,25 +61,57 @@ export class ContainerExecution extends RunExecution {
   private readonly capacity: CapacityRequest | null;
   private container: RunningContainer | null = null;
   private hasEnded = false;
-  private removed: Promise<void> = Promise.resolve();
+  private removed: Promise<void> | null = null;
   private readonly releaseImage: () => void;
+  /** Null: an earlier process has left none. */
+  private readonly adopted: Promise<AdoptedContainer> | null;
 
   /** Requests capacity at once, so that runs start in the order of their claims. */
   constructor(
     private readonly parts: ContainerParts,
     claimed: ClaimedRun,
+    private readonly left: LeftAttempt | null = null,
   ) {
     super(parts, claimed);
     const { runtime, queue } = parts;
-    const missing = missingCapabilities(runtime, claimed);
-    const unmet = queue.capacity.unmetRequirement(claimed.constraints);
+    const { constraints, image } = claimed;
+    const found = left?.found ?? null;
+    const missing = left === null ? missingCapabilities(runtime, claimed) : null;
+    const unmet = left === null ? queue.capacity.unmetRequirement(constraints) : null;
     this.unsuitable =
       missing === null ? (unmet === null ? null : this.tooLarge(unmet)) : new Unsuitable(missing);
-    this.capacity = this.unsuitable === null ? queue.request(claimed.constraints) : null;
-    this.releaseImage = runtime.keep(claimed.image);
+    if (found !== null) this.capacity = queue.take(constraints);
+    else this.capacity = left === null && this.unsuitable === null ? queue.request(constraints) : null;
+    this.releaseImage = runtime.keep(image);
+    this.adopted = found === null || left === null ? null : this.adopt(found, left.log);
+  }
+
+  /** Leaves a started container to the next process, if the worker leaves its containers. */
+  override drain(): void {
+    if (!this.parts.leavesContainers) return;
+    if (this.hasEnded) this.sender.stopRepeating();
+    if (this.mayStay) this.stop({ kind: 'shutting-down' });
+  }
+
+  private get mayStay(): boolean {
+    return this.adopted !== null || this.keptContainer !== null;
+  }
+
+  protected override outcomeOfStop(reason: StopReason): Outcome {
+    if (reason.kind !== 'lost' && this.parts.leavesContainers && this.mayStay) return { kind: 'left' };
+    return super.outcomeOfStop(reason);
+  }
+
+  protected override endKey(): string | null {
+    return this.keptContainer === null ? null : `${this.keptContainer.id}:end`;
+  }
+
+  private get keptContainer(): KeptContainer | null {
+    return this.container?.kept ?? null;
   }
 
   protected async runSteps(): Promise<Outcome> {
+    if (this.left !== null) return this.goOn(this.left);
     const { constraints } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
@@ -70,16 +125,28 @@ export class ContainerExecution extends RunExecution {
       return await this.trace.step('container', (step) => {
         const spec = runSpec(this.claimed, view, secrets, step.context);
         const env = { ...spec.env, ...secrets.env };
-        return this.runContainer({ ...spec, image, env, limits: { ...constraints, gpuIds } }, step);
+        const limits = { ...constraints, gpuIds };
+        const secretNames = Object.keys(secrets.env);
+        return this.runContainer({ ...spec, image, env, limits, secretNames }, step);
       });
     } finally {
       preparing.abort();
     }
   }
 
+  /** A container that has ended stays until its end is reported, so that no crash loses its outputs. */
   protected async beforeReport(outcome: Outcome): Promise<void> {
+    if (outcome.kind === 'left') {
+      this.sender.close('left');
+      this.log.close();
+      return;
+    }
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(outcome.summary);
+    if (this.hasEnded && this.keptContainer !== null) {
+      this.capacity?.release();
+      return;
+    }
     this.removed = this.removeContainer();
     if (!this.hasEnded) await this.forRemoval(this.removed);
   }
@@ -88,8 +155,11 @@ export class ContainerExecution extends RunExecution {
     return this.container?.times() ?? NO_TIMES;
   }
 
-  protected afterReport(): Promise<void> {
-    return this.removed;
+  protected async afterReport(end: RunEnd): Promise<void> {
+    if (end === 'left') this.log.close();
+    // The next process repeats a report without an answer.
+    const isLeft = end === 'left' || (end === 'unreported' && this.removed === null);
+    if (!isLeft) await (this.removed ?? this.removeContainer());
   }
 
   protected whyUnsuitable(): Unsuitable | null {
@@ -98,8 +168,8 @@ export class ContainerExecution extends RunExecution {
 
   /** Releases the capacity as soon as the container is removed. */
   private async removeContainer(): Promise<void> {
-    const { container } = this;
-    if (container !== null) {
+    const container = this.container ?? (await this.adopted?.catch(() => null))?.container;
+    if (container !== undefined) {
       const cleanup = { ...this.parts.context, logger: this.logger };
       const end = (graceSeconds: number): Promise<void> =>
         retryCleanup('stop the container', () => container.stop(graceSeconds), cleanup);
@@ -179,14 +249,74 @@ export class ContainerExecution extends RunExecution {
     this.parts.enginePause.recordStart();
     if (spec.limits.gpuIds.length > 0) this.parts.gpus.recordStart();
     for (const msg of container.warnings) await this.sender.push({ type: ENGINE_WARNING, msg });
-    const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };
-    const reading = this.log.read(container.lines, sink);
+    return this.follow(container, step, NOTHING_READ);
+  }
+
+  /** Follows the container that an earlier process has left, or reports that there is none. */
+  private async goOn({ found, attempt, log, isStarted }: LeftAttempt): Promise<Outcome> {
+    this.begin(attempt, { from: log });
+    const { adopted } = this;
+    if (adopted === null || found === null)
+      return failedJob('infrastructure', isStarted ? GONE : NOT_STARTED);
+    const { container, secrets, stored } = await this.stopSignal.abortable(adopted);
+    this.container = container;
+    this.maskGiven(secrets, await this.readSecretsAgain());
+    if (!isStarted) {
+      const { gpuIds, gpus } = this.claimed.constraints;
+      await this.reportStart(gpusPayload(gpuIds, gpus > 0), `${found.id}:started`);
+    }
+    const recorded = new RecordedEvents(await this.requests.getTimeline(), attempt);
+    return this.trace.step('container', (step) => this.follow(container, step, stored, recorded));
+  }
+
+  /** As the service gives them now: the program may have got others. None if it does not give them. */
+  private async readSecretsAgain(): Promise<Readonly<Record<string, string | Buffer>>> {
+    try {
+      const { env, files } = await this.requests.getSecrets(this.attempt);
+      return { ...env, ...files };
+    } catch (error) {
+      if (error instanceof Stopped) throw error;
+      this.logger.warn({ error: errorText(error) }, 'could not read the secrets of the run again');
+      return {};
+    }
+  }
+
+  private adopt(found: FoundContainer, { cursor }: LogPosition): Promise<AdoptedContainer> {
+    const { mounts, files } = this.claimed.container;
+    const secretFiles = Object.keys(files).filter((path) => files[path]?.secret !== undefined);
+    const adopted = this.parts.runtime.adopt(found, { mounts, secretFiles, cursor });
+    adopted.catch(() => undefined);
+    return adopted;
+  }
+
+  /** @param stored how much of its output earlier processes have stored. @param recorded null: there were none */
+  private async follow(
+    container: RunningContainer,
+    step: TracedStep,
+    stored: OutputEnds,
+    recorded: RecordedEvents | null = null,
+  ): Promise<Outcome> {
+    const { kept } = container;
+    const rereading = kept !== null && {
+      keyOf: (number: number, { stream, bytes }: LogLine) =>
+        `${kept.id}:${stream}:${bytes?.line ?? `n${number}`}`,
+      isRepeated: recorded !== null,
+      recorded: recorded ?? NONE_RECORDED,
+      counted: { cursors: kept.cursors, stored },
+    };
+    const sink = {
+      sender: this.sender,
+      mask: this.mask,
+      signal: this.stopSignal.signal,
+      ...(rereading !== false && { rereading }),
+    };
+    const reading = this.log.read(this.shownLines(container.lines), sink);
     const exit = await this.stopSignal.abortable(container.exit);
     this.hasEnded = true;
     step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
-    if (exit.exitCode !== 0) return this.failedExit(exit, spec.limits.ramMb);
+    if (exit.exitCode !== 0) return this.failedExit(exit, this.claimed.constraints.ramMb);
     return this.completed(await this.stopSignal.abortable(container.readOutputs()));
   }
 }
@@ -198,6 +328,12 @@ interface Preparation {
   /** What the container is created from. */
   readonly image: string;
 }
+
+/** Why an attempt of an earlier process starts again. */
+const NOT_STARTED = 'The worker was restarted before the container was started';
+const GONE = 'The worker was restarted, and the container of the attempt is not on its machine any more';
+
+const NONE_RECORDED = new RecordedEvents([], 1);
 
 const NEVER = new Promise<never>(() => undefined);
 

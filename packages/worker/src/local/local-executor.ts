@@ -6,10 +6,18 @@ import type { GpuReading } from '../claims/resources.js';
 import { repeat } from '../process/clock.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
-import type { Runtime } from '../runtime/runtime.js';
-import type { ClaimedRun, ContainerEngine, EngineLoad, Resources } from '../service-api/service-api.js';
+import type { FoundContainer, Runtime } from '../runtime/runtime.js';
+import type {
+  ClaimedRun,
+  ContainerEngine,
+  EngineLoad,
+  LogPosition,
+  Resources,
+  RunView,
+} from '../service-api/service-api.js';
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
+import { LocalRecovery } from './local-recovery.js';
 
 /** Interval between questions to the engine about the limits that it keeps, in milliseconds. */
 const LIMITS_MS = 300_000;
@@ -31,6 +39,8 @@ export interface LocalExecutorOptions {
   readonly needsRamLimit: boolean;
   /** Limit of concurrent runs; null: what the resources allow. */
   readonly maxRuns: number | null;
+  /** Whether an earlier process had the worker's id on this machine. */
+  readonly isSuccessor: boolean;
 }
 
 /** Executes runs in containers of this machine, within its resources. */
@@ -45,14 +55,15 @@ export class LocalExecutor implements Executor {
   private readonly gpus: GpuWatch;
   private offered: Resources;
   private readonly parts: ContainerParts;
-  private held = 0;
+  private readonly recovery: LocalRecovery;
+  private readonly executions = new Set<ContainerExecution>();
 
   constructor(
     private readonly host: ExecutorHost,
     private readonly options: LocalExecutorOptions,
   ) {
     const { context, draining, onCapacityFreed } = host;
-    const { runtime, resources, maxRuns, readGpus, gpuIds } = options;
+    const { runtime, resources, maxRuns, readGpus, gpuIds, isSuccessor } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
     this.containerEngine = runtime.containerEngine;
@@ -79,6 +90,17 @@ export class LocalExecutor implements Executor {
       enginePause: this.enginePause,
       gpus: this.gpus,
     };
+    this.recovery = new LocalRecovery(context, {
+      runtime,
+      isSuccessor,
+      isExecuted: (runId, attempt) =>
+        [...this.executions].some(
+          ({ claimed }) => claimed.id === runId && (claimed.attempt ?? attempt) === attempt,
+        ),
+      adopt: (runId, run, container, log) => this.adopt(runId, run, container, log),
+      removeOthers: (signal) => this.leftovers.removeOwn(signal),
+      onDone: onCapacityFreed,
+    });
   }
 
   resources(): Resources {
@@ -93,9 +115,10 @@ export class LocalExecutor implements Executor {
     const { inabilities } = this.host.context;
     return (
       inabilities.areTold &&
+      this.recovery.isDone &&
       this.enginePause.allowsClaims &&
       this.queue.hasCapacity() &&
-      this.held < this.maxHeld()
+      this.executions.size < this.maxHeld()
     );
   }
 
@@ -111,18 +134,29 @@ export class LocalExecutor implements Executor {
 
   execute(run: ClaimedRun): RunExecution {
     const execution = new ContainerExecution(this.parts, run);
-    this.held += 1;
+    this.executions.add(execution);
     this.enginePause.recordClaim(execution);
     return execution;
   }
 
+  private adopt(runId: string, run: RunView, found: FoundContainer | null, log: LogPosition): void {
+    const { image, inputs, constraints, container, trace, currentAttempt: attempt } = run;
+    const claimed = { id: runId, image, inputs, constraints, attempt, container, trace };
+    const isStarted = run.state === 'RUNNING';
+    const execution = new ContainerExecution(this.parts, claimed, { found, attempt, log, isStarted });
+    this.executions.add(execution);
+    this.host.adopt(execution);
+  }
+
   onEnd(execution: RunExecution): void {
-    this.held -= 1;
+    for (const ended of this.executions) {
+      if (ended === execution) this.executions.delete(ended);
+    }
     this.enginePause.recordEnd(execution);
   }
 
   async recover(signal: AbortSignal): Promise<void> {
-    await this.leftovers.removeOwn(signal);
+    await this.recovery.recover(signal);
     await this.checkLimits();
     await this.gpus.check();
   }
@@ -130,7 +164,7 @@ export class LocalExecutor implements Executor {
   async upkeep(signal: AbortSignal): Promise<void> {
     const { clock } = this.host.context;
     await Promise.all([
-      this.leftovers.sweep(signal),
+      this.recovery.run(signal).then(() => this.leftovers.sweep(signal)),
       this.gpus.run(signal),
       repeat(clock, LIMITS_MS, signal, () => this.checkLimits()),
     ]);

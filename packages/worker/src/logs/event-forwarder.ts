@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { MAX_WAITING_EVENTS } from '../execution/event-sender.js';
 import type { RunEvent, TimelineEntry } from '../service-api/service-api.js';
 import type { LogShipper } from './log-shipper.js';
+import { NOTHING_READ, type LogLine } from '../runtime/runtime.js';
 import type { EventSink } from './run-log.js';
 import { whenAborted, type Clock } from '../process/clock.js';
 import { EVENTS_DROPPED } from './log-events.js';
@@ -16,6 +17,8 @@ interface KeyedEvent {
 export class EventForwarder {
   /** Number of lines so far. */
   private lines = 0;
+  /** How much of a counted output has come. */
+  private ends = NOTHING_READ;
   /** Lines of the service's log that an earlier process has stored. */
   private storedLines = 0;
   /** Events in stored lines that the earlier process may have sent without getting an answer. */
@@ -30,16 +33,20 @@ export class EventForwarder {
    * Forwards the event of the next line, at the rate that the cap allows, unless the timeline has it already. Of events in
    * stored lines it sends only the last ones, at any rate: a sender never has more without an answer.
    * @param event null: the line, or its part, is none
-   * @param text of the line, or its part
+   * @param text as it was printed
+   * @param line or its part
    * @param shipper has the line already; null: nothing is shipped
    */
-  async forward(event: RunEvent | null, text: string, shipper: LogShipper | null): Promise<void> {
+  async forward(
+    event: RunEvent | null,
+    text: string,
+    line: LogLine,
+    shipper: LogShipper | null,
+  ): Promise<void> {
     const { signal, sender, rereading } = this.sink;
-    const key = rereading?.keyOf(this.lines) ?? null;
+    const key = rereading?.keyOf(this.lines, line) ?? null;
     this.lines += 1;
-    if (this.lines === 1 && rereading?.isRepeated === true && shipper !== null)
-      this.storedLines = await Promise.race([shipper.storedLines, whenAborted(signal).then(() => 0)]);
-    const storedAfter = shipper === null || shipper.isClosed ? -1 : this.storedLines - shipper.lineCount;
+    const storedAfter = await this.storedAfter(line, shipper);
     if (storedAfter < 0) await this.sendUnsure();
     if (event !== null && !signal.aborted) {
       const bytes = Buffer.byteLength(text);
@@ -50,6 +57,21 @@ export class EventForwarder {
       else if (isNew) this.keep({ event: admitted, key });
     }
     if (storedAfter === 0) await this.sendUnsure();
+  }
+
+  /** Above 0: the line and later ones are stored; 0: it is the last one that is; below 0: it is not. */
+  private async storedAfter({ stream, bytes }: LogLine, shipper: LogShipper | null): Promise<number> {
+    const { signal, rereading } = this.sink;
+    const { counted } = rereading ?? {};
+    if (counted !== undefined) {
+      const { stored } = counted;
+      if (bytes === undefined || bytes.end > stored[stream]) return -1;
+      this.ends = { ...this.ends, [stream]: bytes.end };
+      return this.ends.stdout < stored.stdout || this.ends.stderr < stored.stderr ? 1 : 0;
+    }
+    if (this.lines === 1 && rereading?.isRepeated === true && shipper !== null)
+      this.storedLines = await Promise.race([shipper.storedLines, whenAborted(signal).then(() => 0)]);
+    return shipper === null || shipper.isClosed ? -1 : this.storedLines - shipper.lineCount;
   }
 
   /** The log has ended. */

@@ -114,7 +114,27 @@ describe('LogChunker', () => {
     const ended = new LogChunker();
     ended.end();
     assert.equal(ended.isChunkReady, true);
-    assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true });
+    assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true, ends: null });
+  });
+
+  it('keeps the pieces of a line in one chunk, so that what it has of each stream is known', () => {
+    const chunker = new LogChunker({ ...BOUNDS, heldBytes: 2 ** 30 });
+    const long = 'x'.repeat(MAX_TEXT + 1);
+    for (const [stream, end] of [
+      ['stdout', 10],
+      ['stderr', 20_000],
+      ['stdout', 30],
+    ] as const)
+      chunker.push({ ...line(stream === 'stderr' ? long : 'short'), stream, end });
+    const taken = [chunker.take(), chunker.take(), chunker.take()];
+    assert.deepEqual(
+      taken.map((chunk) => [chunk?.lines.length, chunk?.ends]),
+      [
+        [1, { stdout: 10, stderr: 0 }],
+        [2, { stdout: 10, stderr: 20_000 }],
+        [1, { stdout: 30, stderr: 20_000 }],
+      ],
+    );
   });
 
   it("limits the lines of a chunk to the service's limit", () => {

@@ -1,3 +1,4 @@
+import { NOTHING_READ, type OutputEnds } from '../runtime/runtime.js';
 import { storable, type LogChunk, type ShippedLine } from '../service-api/service-api.js';
 
 /** The service's limit of a line, in UTF-16 units. */
@@ -25,6 +26,12 @@ const CHUNKER_BOUNDS: ChunkerBounds = {
   chunkBytes: 256 * 1024,
 };
 
+/** Lines that are sent together. */
+export interface TakenChunk extends LogChunk {
+  /** How much of the output has come up to its end; null: that is not counted. */
+  readonly ends: OutputEnds | null;
+}
+
 /**
  * Divides a log into chunks in bounded memory. When lines arrive faster than chunks are taken, it keeps the oldest lines
  * (sent next) and the newest (they show the end), drops those between, and the next chunk names the gap.
@@ -34,10 +41,9 @@ export class LogChunker {
   private head = new LineQueue();
   /** The newest lines, added while the head is full. `tailGap` precedes them. */
   private tail = new LineQueue();
-  private count = 0;
   private chunkBytes: number;
   /** Halves of a chunk that was too large. */
-  private readonly parts: Omit<LogChunk, 'isLast'>[] = [];
+  private readonly parts: Omit<TakenChunk, 'isLast'>[] = [];
   /** Bytes of taken chunks that were dropped. */
   private droppedBytes = 0;
   /** Bytes dropped before the head. */
@@ -47,8 +53,17 @@ export class LogChunker {
   private hasEnded = false;
   /** Lines below are stored: they are counted and dropped. */
   private firstWanted = 0;
+  /** Up to the newest line. */
+  private ends: OutputEnds | null = null;
 
-  constructor(private readonly bounds: ChunkerBounds = CHUNKER_BOUNDS) {
+  /** Lines up to here are stored, and dropped before they are taken. */
+  private stored: OutputEnds = NOTHING_READ;
+
+  /** @param count lines that an earlier process has stored, which are not pushed */
+  constructor(
+    private readonly bounds: ChunkerBounds = CHUNKER_BOUNDS,
+    private count = 0,
+  ) {
     this.chunkBytes = bounds.chunkBytes;
   }
 
@@ -80,15 +95,20 @@ export class LogChunker {
   }
 
   /** Adds a line. Splits it when it exceeds the service's limit. */
-  push({ atMs, stream, text, isContinued }: ShippedLine): void {
+  push({ atMs, stream, text, isContinued, end }: ShippedLine): void {
     const clean = storable(text);
+    const ends = end === undefined ? this.ends : { ...(this.ends ?? NOTHING_READ), [stream]: end };
     if (clean.length <= MAX_TEXT) {
-      this.add({ atMs, stream, text: clean, isContinued });
-      return;
+      this.add({ atMs, stream, text: clean, isContinued, end }, ends);
+    } else {
+      const pieces = piecesOf(clean);
+      for (const [index, piece] of pieces.entries()) {
+        const isLast = index === pieces.length - 1;
+        const line = { atMs, stream, text: piece, isContinued: isContinued || index > 0, end };
+        this.add(line, isLast ? ends : this.ends, index > 0);
+      }
     }
-    for (const [index, piece] of piecesOf(clean).entries()) {
-      this.add({ atMs, stream, text: piece, isContinued: isContinued || index > 0 });
-    }
+    this.ends = ends;
   }
 
   /** No line follows. */
@@ -97,26 +117,27 @@ export class LogChunker {
   }
 
   /** The next lines, or null. The last chunk after the end may be empty. */
-  take(): LogChunk | null {
+  take(): TakenChunk | null {
     if (this.isEmpty && !this.hasEnded) return null;
     const chunk = this.parts.shift() ?? this.cutChunk();
+    if (chunk.lines.length === 0 && !(this.hasEnded && this.isEmpty)) return null;
     const skippedBytes = chunk.skippedBytes + this.droppedBytes;
     this.droppedBytes = 0;
     return { ...chunk, skippedBytes, isLast: this.hasEnded && this.isEmpty };
   }
 
   /** Returns a chunk of several lines that is too large: its halves come next, and later chunks are smaller. */
-  split({ firstLine, lines, skippedBytes }: LogChunk): void {
+  split({ firstLine, lines, skippedBytes, ends }: TakenChunk): void {
     const half = Math.ceil(lines.length / 2);
     this.parts.unshift(
-      { firstLine, lines: lines.slice(0, half), skippedBytes },
-      { firstLine: firstLine + half, lines: lines.slice(half), skippedBytes: 0 },
+      { firstLine, lines: lines.slice(0, half), skippedBytes, ends: null },
+      { firstLine: firstLine + half, lines: lines.slice(half), skippedBytes: 0, ends },
     );
     this.chunkBytes /= 2;
   }
 
   /** Drops a taken chunk; the next one names the gap. */
-  drop({ lines, skippedBytes }: LogChunk): void {
+  drop({ lines, skippedBytes }: Pick<LogChunk, 'lines' | 'skippedBytes'>): void {
     this.droppedBytes += lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), skippedBytes);
   }
 
@@ -124,7 +145,7 @@ export class LogChunker {
    * Continues at a line, as another process has stored all before it: later lines of a taken chunk come again next, and
    * waiting ones before it are dropped.
    */
-  resumeAt(line: number, { firstLine, lines, skippedBytes }: LogChunk): void {
+  resumeAt(line: number, { firstLine, lines, skippedBytes, ends }: TakenChunk): void {
     this.firstWanted = line;
     const stored = Math.max(0, line - firstLine);
     const rest = lines.slice(stored);
@@ -135,16 +156,35 @@ export class LogChunker {
         firstLine: firstLine + stored,
         lines: rest,
         skippedBytes: stored > 0 ? 0 : skippedBytes,
+        ends,
       });
     // Halves of an earlier chunk follow it.
     this.parts.push(...parts.filter((part) => part.firstLine >= line));
   }
 
+  /**
+   * Goes on at a line, as the last chunk of an earlier process arrived after its end: what this one has is dropped.
+   * @param chunk that was taken first, and is not stored
+   */
+  goOnAfter(line: number, stored: OutputEnds, chunk: TakenChunk): void {
+    this.stored = stored;
+    let firstLine = line;
+    for (const part of [chunk, ...this.parts.splice(0)]) {
+      const lines = part.lines.filter((one) => !this.isStored(one));
+      if (lines.length > 0) this.parts.push({ ...part, firstLine, lines });
+      firstLine += lines.length;
+    }
+    this.count += firstLine - this.headLine;
+  }
+
+  private isStored({ stream, end }: ShippedLine): boolean {
+    return end !== undefined && end <= this.stored[stream];
+  }
+
   /** Drops the waiting lines; the next chunk names the gap. */
   dropWaiting(): void {
     while (!this.isEmpty) {
-      const { skippedBytes, ...chunk } = this.parts.shift() ?? this.cutChunk();
-      this.drop({ ...chunk, skippedBytes, isLast: false });
+      this.drop(this.parts.shift() ?? this.cutChunk());
     }
   }
 
@@ -160,24 +200,33 @@ export class LogChunker {
     }
   }
 
-  private cutChunk(): Omit<LogChunk, 'isLast'> {
-    const firstLine = this.headLine;
+  private cutChunk(): Omit<TakenChunk, 'isLast'> {
+    const { headLine: firstLine } = this;
     const lines: ShippedLine[] = [];
+    let ends: OutputEnds | null = null;
     let room = this.chunkBytes;
     for (let next = this.head.peek(); next !== null; next = this.head.peek()) {
+      if (this.isStored(next.line)) {
+        this.head.shift();
+        this.count -= 1;
+        continue;
+      }
       room -= costOf(next);
-      if (lines.length > 0 && (room < 0 || lines.length === MAX_CHUNK_LINES)) break;
+      // A cursor is between lines: pieces of a line come together.
+      const isFull = lines.length === MAX_CHUNK_LINES || (room < 0 && !next.isPiece);
+      if (lines.length > 0 && isFull) break;
       lines.push(next.line);
+      ({ ends } = next);
       this.head.shift();
     }
     const skippedBytes = this.headGap;
     this.headGap = 0;
     if (this.head.length === 0) this.moveTailToHead();
-    return { firstLine, lines, skippedBytes };
+    return { firstLine, lines, skippedBytes, ends };
   }
 
-  private add(line: ShippedLine): void {
-    const queued = { line, bytes: Buffer.byteLength(line.text) };
+  private add(line: ShippedLine, ends: OutputEnds | null, isPiece = false): void {
+    const queued = { line, bytes: Buffer.byteLength(line.text), ends, isPiece };
     this.count += 1;
     if (this.count <= this.firstWanted) return;
     const max = this.bounds.heldBytes;
@@ -222,6 +271,10 @@ interface QueuedLine {
   readonly line: ShippedLine;
   /** Length of its text in UTF-8. */
   readonly bytes: number;
+  /** As those of a chunk that ends with it. */
+  readonly ends: OutputEnds | null;
+  /** Whether it goes on with the line that was pushed with the one before. */
+  readonly isPiece: boolean;
 }
 
 /** A queue of lines that counts the memory they use. */

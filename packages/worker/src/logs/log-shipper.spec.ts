@@ -184,7 +184,7 @@ function makeShipper({ isShared = false } = {}) {
 
     key: { state: 'accepted' } as const,
   };
-  const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared });
+  const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared, from: null });
   const print = (...lines: string[]): void => {
     for (const text of lines)
       shipper.push({ atMs: clock.epochMs(), stream: 'stdout', text, isContinued: false });

@@ -1,8 +1,9 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import { LogChunker } from './log-chunker.js';
-import type { LogChunk, LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
+import type { OutputCursors } from '../runtime/runtime.js';
+import { LogChunker, type TakenChunk } from './log-chunker.js';
+import type { LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
 import { whenAborted } from '../process/clock.js';
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
@@ -26,6 +27,8 @@ export interface ShipperOptions {
    * continues where the stored log ends. Otherwise it stops when the service has chunks of another writer.
    */
   readonly isShared: boolean;
+  /** Where an earlier process of this worker has ended; null: there was none. */
+  readonly from: LogPosition | null;
 }
 
 /**
@@ -37,12 +40,16 @@ export class LogShipper {
   readonly done: Promise<void>;
   /** Number of lines that were stored before the first chunk of this process; 0 when that chunk is refused. */
   readonly storedLines: Promise<number>;
-  private readonly chunker = new LogChunker();
+  /** Sent with each chunk; null: no later process goes on with the output. */
+  cursors: OutputCursors | null = null;
+  private readonly chunker: LogChunker;
   private readonly closing = new AbortController();
   private wake = new AbortController();
   /** When the oldest waiting line arrived; null: no line waits. */
   private sinceMs: number | null = null;
-  private number = 0;
+  private number: number;
+  /** Whether a chunk of an earlier process may be on its way. */
+  private mayBeFollowed: boolean;
   private refused = 0;
   /** When the first request of the chunk that is being sent ended without an answer; null: it has not. */
   private unansweredSinceMs: number | null = null;
@@ -53,6 +60,10 @@ export class LogShipper {
     private readonly context: WorkerContext,
     private readonly options: ShipperOptions,
   ) {
+    const { from } = options;
+    this.chunker = new LogChunker(undefined, from?.nextLine);
+    this.number = from?.nextChunk ?? 0;
+    this.mayBeFollowed = from !== null;
     this.storedLines = new Promise((resolve) => {
       this.learnStored = resolve;
     });
@@ -131,8 +142,8 @@ export class LogShipper {
     while (!this.isClosed) {
       await this.untilDue();
       const chunk = this.isClosed ? null : this.chunker.take();
-      if (chunk === null) continue;
       this.sinceMs = this.chunker.isEmpty ? null : this.context.clock.nowMs();
+      if (chunk === null) continue;
       await this.ship(chunk);
       this.unansweredSinceMs = null;
       this.noteProgress();
@@ -152,18 +163,22 @@ export class LogShipper {
   }
 
   /** Sends one chunk until the service accepts or refuses it. */
-  private async ship(chunk: LogChunk): Promise<void> {
+  private async ship(chunk: TakenChunk): Promise<void> {
     const { api, clock, random, workerId } = this.context;
     const { runId, attempt, logger } = this.options;
+    const { ends, ...lines } = chunk;
+    const atMs = lines.lines.at(-1)?.atMs;
+    const cursor = ends === null || atMs === undefined ? undefined : this.cursors?.write(ends, atMs);
+    const sent = { ...lines, cursor };
     const address = { runId, attempt, workerId, number: this.number };
     const backoff = new Backoff(RETRY, random);
     for (let tries = 1; !this.isClosed; tries++) {
-      const answer = await api.putLogChunk(address, chunk, this.closing.signal);
+      const answer = await api.putLogChunk(address, sent, this.closing.signal);
       if (this.isClosed) return;
       switch (answer.kind) {
         case 'ok':
           if (tries > 1) logger.info({ chunk: this.number, tries }, 'log chunk delivered');
-          this.onAccepted(chunk, answer.value);
+          this.onAccepted(chunk, cursor, answer.value);
           return;
         case 'refused':
           this.onRefused(chunk, answer);
@@ -178,15 +193,26 @@ export class LogShipper {
     }
   }
 
-  private onAccepted(chunk: LogChunk, { nextChunk, nextLine }: LogPosition): void {
+  /** @param sent with the chunk */
+  private onAccepted(
+    chunk: TakenChunk,
+    sent: string | undefined,
+    { nextChunk, nextLine, cursor }: LogPosition,
+  ): void {
     this.number += 1;
     this.refused = 0;
     const isOurs = nextChunk === this.number && nextLine === chunk.firstLine + chunk.lines.length;
+    const { mayBeFollowed } = this;
+    this.mayBeFollowed = false;
     this.learnStored(isOurs ? 0 : nextLine);
     if (this.options.isShared && !isOurs) {
       this.number = nextChunk;
       this.chunker.resumeAt(nextLine, chunk);
       if (this.chunker.isEmpty) this.sinceMs = null;
+    } else if (mayBeFollowed && cursor !== undefined && sent !== undefined && cursor !== sent) {
+      const stored = this.cursors?.read(cursor) ?? null;
+      this.number = nextChunk;
+      if (stored !== null) this.chunker.goOnAfter(nextLine, stored, chunk);
     } else if (nextChunk !== this.number) {
       // Another writer: the service would ignore or refuse our chunks.
       this.giveUp({ expected: nextChunk, chunk: this.number });
@@ -195,7 +221,7 @@ export class LogShipper {
     }
   }
 
-  private onRefused(chunk: LogChunk, { status, detail }: Refusal): void {
+  private onRefused(chunk: TakenChunk, { status, detail }: Refusal): void {
     if (status === 413 && chunk.lines.length > 1) {
       this.chunker.split(chunk);
       return;

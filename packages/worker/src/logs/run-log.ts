@@ -5,9 +5,9 @@ import type { EventSender } from '../execution/event-sender.js';
 import { errorText } from '@longshore/common/errors';
 import { EventCap, type EventLimits, EventForwarder, type RecordedEvents } from './event-forwarder.js';
 import { maskedEvent, parseLogEvent, tooLongEvent, LineJoiner, type JoinedLine } from './log-events.js';
-import { LogShipper } from './log-shipper.js';
+import { LogShipper, type ShipperOptions } from './log-shipper.js';
 import { keptText, LogTail } from './log-tail.js';
-import type { LogLine } from '../runtime/runtime.js';
+import type { LogLine, OutputCursors, OutputEnds } from '../runtime/runtime.js';
 import { maskLines } from '../secrets/mask-lines.js';
 import type { RunEvent } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
@@ -41,10 +41,10 @@ export interface EventSink {
   readonly rereading?: Rereading;
 }
 
-/** How a log is read that gives the same lines each time. */
+/** How a log is read that gives the same lines each time, or the same bytes. */
 interface Rereading {
-  /** Idempotency key of the event in a line. @param line 0-based */
-  readonly keyOf: (line: number) => string;
+  /** Idempotency key of the event in a line. @param number of the line, or its part, 0-based */
+  readonly keyOf: (number: number, line: LogLine) => string;
   /**
    * Whether an earlier process has read it. Of the events in lines that the service has stored, only the last are sent again:
    * those that may have waited for an answer.
@@ -52,6 +52,14 @@ interface Rereading {
   readonly isRepeated: boolean;
   /** What the earlier process has sent is not sent again. */
   readonly recorded: RecordedEvents;
+  /** Of an output whose bytes are counted, as its lines may be others; absent: they are not. */
+  readonly counted?: CountedOutput;
+}
+
+export interface CountedOutput {
+  readonly cursors: OutputCursors;
+  /** How much of it earlier processes have stored. */
+  readonly stored: OutputEnds;
 }
 
 /** The log of one attempt: ships every line to the service, forwards events and keeps the last lines. */
@@ -72,14 +80,15 @@ export class RunLog {
   /**
    * Starts to ship.
    * @param attempt 1-based
-   * @param isShared as in ShipperOptions
+   * @param more as in ShipperOptions
    */
-  open(attempt: number, isShared: boolean): void {
-    this.shipper = new LogShipper(this.context, { ...this.run, attempt, isShared });
+  open(attempt: number, more: Pick<ShipperOptions, 'isShared' | 'from'>): void {
+    this.shipper = new LogShipper(this.context, { ...this.run, ...more, attempt });
   }
 
   /** Reads a container's output to its end. Never rejects: a broken log does not fail the run. */
   read(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
+    if (this.shipper !== null) this.shipper.cursors = sink.rereading?.counted?.cursors ?? null;
     this.reading = this.readAll(lines, sink).catch((error: unknown) => {
       if (sink.signal.aborted) return;
       this.run.logger.warn({ error: errorText(error) }, 'could not read the log of the container to its end');
@@ -137,7 +146,7 @@ export class RunLog {
     const joiners = { stdout: new LineJoiner(), stderr: new LineJoiner() };
     let sliceEnd = performance.now() + SLICE_MS;
     for await (const read of maskLines(lines, sink.mask)) {
-      const { stream, part } = read;
+      const { stream, part, bytes } = read;
       const isContinued = part === 'rest' || part === 'end';
       const text = keptText(read.text, isContinued);
       if (logger.isLevelEnabled('debug')) {
@@ -146,13 +155,16 @@ export class RunLog {
       const atMs = this.context.clock.epochMs();
       // The end of a line may come after all of its text.
       if (this.shipper?.takesLines === false) await this.shipper.untilTakesLines();
-      if (part !== 'end' || text !== '') this.shipper?.push({ atMs, stream, text, isContinued });
+      const end = bytes?.end;
+      const isStored = end !== undefined && end <= (sink.rereading?.counted?.stored[stream] ?? 0);
+      if (!isStored && (part !== 'end' || text !== ''))
+        this.shipper?.push({ atMs, stream, text, isContinued, end });
       const line = joiners[stream].add(read);
       const event = line === null ? null : await eventOf(line, sink.mask);
       // A part is there before it is known what its line is.
       if (event === null || part !== undefined) this.tail.add(stream, text, part);
       if (event !== null && part !== undefined) this.tail.dropLine(stream);
-      await events.forward(event, line?.plain ?? text, this.shipper);
+      await events.forward(event, line?.plain ?? text, read, this.shipper);
       // Buffered lines arrive without returning to the event loop.
       if (performance.now() >= sliceEnd) {
         await yieldToEventLoop();

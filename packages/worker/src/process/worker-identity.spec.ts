@@ -49,6 +49,14 @@ describe('the identity of a worker', () => {
     throw new Error('the process printed nothing');
   }
 
+  it('tells whether an earlier process had the id in this folder', async () => {
+    const options = { workerId: 'w-1', stateDir };
+    const first = await hold('w-1');
+    await kill(first.process);
+    assert.equal(takeIdentity({ ...options, workerId: 'w-2' }).isSuccessor, false);
+    assert.equal(takeIdentity(options).isSuccessor, true);
+  });
+
   it('gives workers of one machine different ids, and a restarted one its former id', async () => {
     const first = await hold(null);
     assert.match(first.said, /^rack-7-[0-9a-f]{8}$/);

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { lstatSync, mkdirSync, readlinkSync, symlinkSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readlinkSync, symlinkSync, readdirSync, rmSync } from 'node:fs';
 import { homedir, hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -16,6 +16,11 @@ export interface WorkerIdentity {
   readonly workerId: string;
   /** Random name of the state folder: only processes with the same one can see each other's locks. */
   readonly instance: string;
+}
+
+export interface TakenIdentity extends WorkerIdentity {
+  /** Whether an earlier process had the id in this state folder: then what the service has assigned to it was of that one. */
+  readonly isSuccessor: boolean;
 }
 
 export interface IdentityOptions {
@@ -37,12 +42,14 @@ export function takeIdentity({
   stateDir,
   host = hostname(),
   env = process.env,
-}: IdentityOptions): WorkerIdentity {
+}: IdentityOptions): TakenIdentity {
   const folder = stateDir === null ? openDefaultFolder(env) : openFolder(stateDir);
   const instance = readInstance(folder);
   if (workerId !== null) {
-    const owner = takeLock(lockOf(folder, workerId));
-    if (owner === null) return { workerId, instance };
+    const lock = lockOf(folder, workerId);
+    const isSuccessor = hasOwner(lock);
+    const owner = takeLock(lock);
+    if (owner === null) return { workerId, instance, isSuccessor };
     throw new SettingsError([
       `SERVICE_WORKER_ID: the id '${workerId}' is in use on this machine by process ${owner}; ` +
         'stop that worker, or give this one another id (without SERVICE_WORKER_ID it chooses one)',
@@ -51,7 +58,9 @@ export function takeIdentity({
   const first = `${hostPart(host)}-${instance}`;
   for (let slot = 1; slot <= MAX_SLOTS; slot++) {
     const id = slot === 1 ? first : `${first}-${slot}`;
-    if (takeLock(lockOf(folder, id)) === null) return { workerId: id, instance };
+    const lock = lockOf(folder, id);
+    const isSuccessor = hasOwner(lock);
+    if (takeLock(lock) === null) return { workerId: id, instance, isSuccessor };
   }
   throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${folder}' has ${MAX_SLOTS} running workers`]);
 }
@@ -134,6 +143,11 @@ export function takeLock(folder: string): number | null {
     // A slower process than another one: its number was free again.
     rmSync(join(folder, String(own)), { force: true });
   }
+}
+
+/** Whether a process has, or had, the lock. */
+function hasOwner(folder: string): boolean {
+  return existsSync(folder) && linksIn(folder).length > 0;
 }
 
 /** The numbers, lowest first. */

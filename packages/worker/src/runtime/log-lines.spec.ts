@@ -4,10 +4,34 @@ import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, it, vi } from 'vitest';
 import fc from 'fast-check';
-import { MAX_LINE_BYTES, PARTIAL_MS, splitLines, readChunks } from './log-lines.js';
+import { MAX_LINE_BYTES, PARTIAL_MS, splitLines, readChunks, type OutputChunk } from './log-lines.js';
 import type { LogLine } from './runtime.js';
 
+/** Output with a note, and with bytes that are missing. */
+async function* counted(): AsyncGenerator<OutputChunk<LogLine['stream']>> {
+  yield { stream: 'stdout', bytes: Buffer.from('one\r\ntw') };
+  yield { stream: 'stderr', bytes: Buffer.from('é\n[worker] note\n'), isNote: true };
+  yield { stream: 'stderr', bytes: Buffer.from('é\n') };
+  yield { stream: 'stdout', bytes: Buffer.from('o and more\nrest') };
+  yield { stream: 'stdout', at: 100, bytes: Buffer.from('\nlast') };
+}
+
 describe('splitLines', () => {
+  it('counts the bytes of each stream, cuts a line where an earlier process did, and counts no words of the worker', async () => {
+    const lines: LogLine[] = [];
+    for await (const line of splitLines(counted(), Infinity, { stdout: 10, stderr: 0 })) lines.push(line);
+    assert.deepEqual(lines, [
+      { stream: 'stdout', text: 'one', bytes: { line: 0, end: 5 } },
+      { stream: 'stderr', text: 'é', bytes: { line: 0, end: 0 } },
+      { stream: 'stderr', text: '[worker] note', bytes: { line: 0, end: 0 } },
+      { stream: 'stderr', text: 'é', bytes: { line: 0, end: 3 } },
+      { stream: 'stdout', text: 'two a', part: 'start', bytes: { line: 5, end: 10 } },
+      { stream: 'stdout', text: 'nd more', part: 'end', bytes: { line: 5, end: 18 } },
+      { stream: 'stdout', text: 'rest', bytes: { line: 18, end: 101 } },
+      { stream: 'stdout', text: 'last', bytes: { line: 101, end: 105 } },
+    ]);
+  });
+
   it('yields the same lines for every division into chunks', async () => {
     const text = fc.array(fc.constantFrom('a', 'é', '日', '😀', ' ', '\n', '\r\n'), { maxLength: 60 });
     await fc.assert(

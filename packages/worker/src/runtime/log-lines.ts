@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { withTimeout } from '@longshore/common/timeout';
-import type { LogLine } from './runtime.js';
+import type { LogLine, OutputEnds } from './runtime.js';
 
 /** After this time, the containers of a machine show what is there of a line, in milliseconds. */
 export const PARTIAL_MS = 1_000;
@@ -20,18 +20,21 @@ const MAX_CHARACTER = 4;
  * line is handed on in parts, cut between characters.
  * @param partialMs after so many milliseconds an unfinished line is handed on in parts, too. Leave it out where the same output may
  * be read again: the parts depend on the time
+ * @param cuts count of bytes of each stream at which a line is cut in any case: an earlier process may have handed on what is before.
+ * Null: the bytes of lines are not counted
  */
 export async function* splitLines(
   chunks: AsyncIterable<OutputChunk<LogLine['stream']>>,
   partialMs = Infinity,
+  cuts: OutputEnds | null = null,
 ): AsyncGenerator<LogLine, void, undefined> {
   const buffers = {
-    stdout: new LineBuffer('stdout', partialMs),
-    stderr: new LineBuffer('stderr', partialMs),
+    stdout: new LineBuffer('stdout', partialMs, cuts),
+    stderr: new LineBuffer('stderr', partialMs, cuts),
   };
   const both = Object.values(buffers);
   for await (const chunk of withTimeouts(chunks, () => Math.min(...both.map(({ dueAt }) => dueAt)))) {
-    if (chunk !== null) yield* buffers[chunk.stream].take(chunk.bytes);
+    if (chunk !== null) yield* buffers[chunk.stream].take(chunk);
     for (const buffer of both) if (buffer.isDue) yield* buffer.partial();
   }
   for (const buffer of both) yield* buffer.last();
@@ -73,6 +76,11 @@ class LineBuffer {
   private length = 0;
   /** Whether a part of the line is handed on. */
   private isBegun = false;
+  /** Bytes of the stream before the line. */
+  private lineAt = 0;
+  /** Bytes of the stream so far, those that are held among them. */
+  private count = 0;
+  private readonly cutAt: number;
 
   /** When the bytes that are held are handed on, in milliseconds of performance.now(); Infinity: not before more come. */
   dueAt = Infinity;
@@ -80,22 +88,25 @@ class LineBuffer {
   constructor(
     private readonly stream: LogLine['stream'],
     private readonly partialMs: number,
-  ) {}
+    private readonly cuts: OutputEnds | null,
+  ) {
+    this.cutAt = cuts?.[stream] ?? 0;
+  }
 
   get isDue(): boolean {
     return this.dueAt !== Infinity && this.dueAt <= performance.now();
   }
 
-  *take(bytes: Buffer): Generator<LogLine> {
-    let from = 0;
-    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
-      yield* this.finish(bytes.subarray(from, end));
-      from = end + 1;
+  *take({ bytes, at, isNote = false }: OutputChunk<unknown>): Generator<LogLine> {
+    if (at !== undefined) this.moveTo(at);
+    const left = this.cutAt - this.count;
+    if (isNote || left <= 0 || left > bytes.length) {
+      yield* this.split(bytes, isNote ? 0 : 1);
+      return;
     }
-    if (from === bytes.length) return;
-    yield* this.hold(bytes.subarray(from));
-    if (this.dueAt === Infinity && this.partialMs !== Infinity)
-      this.dueAt = performance.now() + this.partialMs;
+    yield* this.split(bytes.subarray(0, left), 1);
+    if (this.held !== null && this.length > 0) yield this.handOn(this.held, this.length, 0);
+    yield* this.split(bytes.subarray(left), 1);
   }
 
   /** What is there of a line that is not finished. */
@@ -103,46 +114,76 @@ class LineBuffer {
     this.dueAt = Infinity;
     if (this.held === null) return;
     const end = this.length - openEnd(this.held.subarray(0, this.length));
-    if (end > 0) yield this.handOn(this.held, end);
+    if (end > 0) yield this.handOn(this.held, end, 0);
   }
 
   *last(): Generator<LogLine> {
     if (this.length > 0 || this.isBegun) yield* this.finish(Buffer.alloc(0));
   }
 
+  private moveTo(count: number): void {
+    this.count = count;
+    if (this.length === 0 && !this.isBegun) this.lineAt = count;
+  }
+
+  /** @param counted of each byte: 1, or 0 for those that are not of the stream */
+  private *split(bytes: Buffer, counted: 0 | 1): Generator<LogLine> {
+    let from = 0;
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
+      this.count += counted * (end + 1 - from);
+      yield* this.finish(bytes.subarray(from, end));
+      from = end + 1;
+    }
+    if (from === bytes.length) return;
+    this.count += counted * (bytes.length - from);
+    yield* this.hold(bytes.subarray(from), 0);
+    if (this.dueAt === Infinity && this.partialMs !== Infinity)
+      this.dueAt = performance.now() + this.partialMs;
+  }
+
   private *finish(part: Buffer): Generator<LogLine> {
-    const { stream } = this;
     if (this.length === 0 && !this.isBegun && part.length <= MAX_LINE_BYTES) {
-      yield { stream, text: decode(part) };
+      const { lineAt } = this;
+      this.lineAt = this.count;
+      yield this.lineOf(decode(part), undefined, lineAt, this.count);
       return;
     }
-    yield* this.hold(part);
+    yield* this.hold(part, 1);
     const text = decode((this.held ?? part).subarray(0, this.length));
-    yield this.isBegun ? { stream, text, part: 'end' } : { stream, text };
+    const line = this.lineOf(text, this.isBegun ? 'end' : undefined, this.lineAt, this.count);
     this.length = 0;
     this.isBegun = false;
     this.dueAt = Infinity;
+    this.lineAt = this.count;
+    yield line;
   }
 
-  /** Buffers bytes, and yields a part when the buffer is full. */
-  private *hold(bytes: Buffer): Generator<LogLine> {
+  /** Buffers bytes, and yields a part when the buffer is full. @param after bytes that follow them and are counted already */
+  private *hold(bytes: Buffer, after: number): Generator<LogLine> {
     const held = (this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES));
     for (let from = 0; from < bytes.length;) {
-      if (this.length === MAX_LINE_BYTES) yield this.handOn(held, MAX_LINE_BYTES - openEnd(held));
+      if (this.length === MAX_LINE_BYTES)
+        yield this.handOn(held, MAX_LINE_BYTES - openEnd(held), bytes.length - from + after);
       const copied = bytes.copy(held, this.length, from);
       this.length += copied;
       from += copied;
     }
   }
 
-  private handOn(held: Buffer, end: number): LogLine {
-    const { stream } = this;
+  /** @param after bytes behind those that are held, counted already */
+  private handOn(held: Buffer, end: number, after: number): LogLine {
     const text = held.toString('utf8', 0, end);
     held.copyWithin(0, end, this.length);
     this.length -= end;
     const part = this.isBegun ? 'rest' : 'start';
     this.isBegun = true;
-    return { stream, text, part };
+    return this.lineOf(text, part, this.lineAt, this.count - this.length - after);
+  }
+
+  private lineOf(text: string, part: LogLine['part'], line: number, end: number): LogLine {
+    const { stream, cuts } = this;
+    const named = part === undefined ? { stream, text } : { stream, text, part };
+    return cuts === null ? named : { ...named, bytes: { line, end } };
   }
 }
 
@@ -167,6 +208,10 @@ function openEnd(bytes: Buffer): number {
 export interface OutputChunk<S> {
   readonly stream: S;
   readonly bytes: Buffer;
+  /** How many bytes of the stream are before them; absent: those of the chunks before. */
+  readonly at?: number;
+  /** Whether they are the worker's own words, and do not count. */
+  readonly isNote?: boolean;
 }
 
 interface OutputSource<S> {

@@ -60,6 +60,8 @@ export interface RunSpec extends CarriedOptions {
 /** A container of this machine. Its image is what `pull` has returned; values of secrets are among its variables. */
 export interface ContainerSpec extends RunSpec {
   readonly limits: ContainerLimits;
+  /** Names of the variables that have values of secrets. */
+  readonly secretNames: readonly string[];
 }
 
 /** One line of a container's output, without its line end. */
@@ -71,6 +73,29 @@ export interface LogLine {
    * between, and its last one, which may be empty.
    */
   readonly part?: 'start' | 'rest' | 'end';
+  /** Where it is in its stream, in bytes; absent: another process cannot find it there again. */
+  readonly bytes?: LineBytes;
+}
+
+/** Counts of the bytes of a stream. */
+export interface LineBytes {
+  /** Before the line that it is, or is a part of. */
+  readonly line: number;
+  /** Up to its end, with the line end. */
+  readonly end: number;
+}
+
+/** How much of each stream of an output was read, in bytes. */
+export type OutputEnds = Readonly<Record<LogLine['stream'], number>>;
+
+export const NOTHING_READ: OutputEnds = { stdout: 0, stderr: 0 };
+
+/** Texts from which the next process of a worker goes on with an output. */
+export interface OutputCursors {
+  /** @param atMs when the newest line was read */
+  write(ends: OutputEnds, atMs: number): string;
+  /** Null: it is not one of them. */
+  read(cursor: string): OutputEnds | null;
 }
 
 /** How a container ended. */
@@ -81,8 +106,45 @@ export interface ContainerExit {
   readonly outOfMemory: boolean;
 }
 
+/** What a later process of the worker needs of a container to go on with it. */
+export interface KeptContainer {
+  /** Unique for all time, and fit to be shown. */
+  readonly id: string;
+  readonly cursors: OutputCursors;
+}
+
+/** A container that an earlier process of this worker has left. */
+export interface FoundContainer {
+  readonly runId: string;
+  /** 1-based. */
+  readonly attempt: number;
+  readonly id: string;
+  /** Whether it was started under the lock of this worker: else its worker may still run. */
+  readonly isOwn: boolean;
+}
+
+/** What is known of a container that is gone on with. */
+export interface Adoption {
+  /** The attempt's. */
+  readonly mounts: RunSpec['mounts'];
+  /** Paths of its files that have values of secrets. */
+  readonly secretFiles: readonly string[];
+  /** From which its lines are new; absent: from the first. */
+  readonly cursor?: string | undefined;
+}
+
+export interface AdoptedContainer {
+  readonly container: RunningContainer;
+  /** Values of secrets that it was created with, by variable, and by path those of files that can be read still. Never log them. */
+  readonly secrets: Readonly<Record<string, string | Buffer>>;
+  /** How much of its output is stored already. */
+  readonly stored: OutputEnds;
+}
+
 /** A started container. */
 export interface RunningContainer {
+  /** Null: it ends with this process. */
+  readonly kept: KeptContainer | null;
   /**
    * Lines of both streams in order of arrival; can be read once. A slow reader slows the container down. Ends after the
    * container's end, with its last line.
@@ -134,6 +196,13 @@ export interface Runtime {
    * @throws Error fit for a run's error_message when this machine cannot start this one
    */
   start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer>;
+  /** Lists the started containers of runs, ended ones among them, of other processes with this worker's id. Requires its lock. */
+  findLeft(): Promise<readonly FoundContainer[]>;
+  /**
+   * Goes on with one of them: from the call on it belongs to this process. Waits while the engine does not answer.
+   * @throws Error when the engine does not have it any more
+   */
+  adopt(found: FoundContainer, adoption: Adoption): Promise<AdoptedContainer>;
   /**
    * Removes the containers, and their files, that previous processes of this worker left, and those of this one that belong
    * to no attempt any more. Requires the lock of the worker's id.

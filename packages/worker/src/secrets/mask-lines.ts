@@ -1,4 +1,4 @@
-import type { LogLine } from '../runtime/runtime.js';
+import type { LineBytes, LogLine } from '../runtime/runtime.js';
 import type { Masking } from './masking.js';
 import type { SecretMask } from './secret-mask.js';
 
@@ -37,6 +37,9 @@ interface Held {
   readonly start: number;
   /** Absent: a whole line. */
   readonly part: LogLine['part'];
+  readonly bytes: LineBytes | undefined;
+  /** Bytes of the stream before it. */
+  readonly from: number;
 }
 
 class MaskedStream {
@@ -48,6 +51,8 @@ class MaskedStream {
   private isBegun = false;
   /** What was printed and is not passed on with a text yet. */
   private plain = '';
+  /** Bytes of the stream up to the last line or part that was added. */
+  private read = 0;
 
   constructor(
     private readonly stream: LogLine['stream'],
@@ -55,7 +60,9 @@ class MaskedStream {
   ) {}
 
   add(line: LogLine): MaskedLine[] {
-    const { text, part } = line;
+    const { text, part, bytes } = line;
+    const from = part === undefined || part === 'start' ? (bytes?.line ?? 0) : this.read;
+    this.read = bytes?.end ?? 0;
     const isEnd = part === undefined || part === 'end';
     const start = this.length;
     const end = start + text.length;
@@ -71,7 +78,7 @@ class MaskedStream {
       this.shown = end;
       return [line];
     }
-    this.held.push({ text, start, part });
+    this.held.push({ text, start, part, bytes, from });
     return this.show(settled);
   }
 
@@ -83,10 +90,13 @@ class MaskedStream {
     const { stream } = this;
     const lines: MaskedLine[] = [];
     let count = 0;
-    for (const { text, start, part } of this.held) {
+    for (const held of this.held) {
+      const { text, start, part } = held;
       const end = start + text.length;
       const to = Math.min(end, settled);
       if (to < end && (part === undefined || to <= this.shown)) break;
+      const bytes = bytesOf(held, to - start);
+      if (bytes === null) break;
       if (part === undefined || part === 'start') {
         this.isBegun &&= this.shown > start;
         this.shown = Math.max(this.shown, start);
@@ -96,7 +106,12 @@ class MaskedStream {
       this.plain += text.slice(this.shown - start, to - start);
       this.shown = to;
       const { plain } = this;
-      const shown = plain === masked ? { stream, text: masked } : { stream, text: masked, plain };
+      const shown: MaskedLine = {
+        stream,
+        text: masked,
+        ...(plain !== masked && { plain }),
+        ...(bytes !== undefined && { bytes }),
+      };
       if (to === end && (part === undefined || part === 'end')) {
         lines.push(isLineBegin ? shown : { ...shown, part: 'end' });
         this.plain = '';
@@ -112,4 +127,13 @@ class MaskedStream {
     if (count > 0) this.held = this.held.slice(count);
     return lines;
   }
+}
+
+/** Where the first units of a line or part end in their stream; undefined: it is not counted; null: that is not known. */
+function bytesOf({ text, bytes, from }: Held, units: number): LineBytes | undefined | null {
+  if (bytes === undefined || units === text.length) return bytes;
+  const shown = text.slice(0, units);
+  // What stands for bytes that are no text has another length than these; half a character has none.
+  if (/[\ufffd\p{Surrogate}]/u.test(shown)) return null;
+  return { line: bytes.line, end: from + Buffer.byteLength(shown) };
 }

@@ -63,9 +63,12 @@ export class SecretMask {
     this.whole = this.begin();
   }
 
-  /** @param values by their names */
-  static of(values: Readonly<Record<string, string | Buffer>>): SecretMask {
-    return new SecretMask(Object.values(values).map(printedForm), Object.keys(values));
+  /** @param given values by their names, of which several may have one */
+  static of(...given: readonly Readonly<Record<string, string | Buffer>>[]): SecretMask {
+    return new SecretMask(
+      given.flatMap((values) => Object.values(values).map(printedForm)),
+      given.flatMap((values) => Object.keys(values)),
+    );
   }
 
   /** How many steps all searches took: a measure of their cost that does not depend on the machine. */
@@ -106,7 +109,7 @@ export class SecretMask {
     const found = new Set<string>();
     for (const number of texts)
       for (const name of named.get(automaton.texts[number] ?? '') ?? []) found.add(name);
-    return this.names.filter((name) => found.has(name));
+    return [...new Set(this.names)].filter((name) => found.has(name));
   }
 
   /**

@@ -8,7 +8,9 @@ import { withoutRefused } from './older-service.js';
 import {
   readClaimedRun,
   readEndingRun,
+  readHeldAttempts,
   readKey,
+  readLogPosition,
   readLostRun,
   readRun,
   readSecrets,
@@ -21,6 +23,7 @@ import type {
   ClaimCall,
   ClaimedRun,
   ContainerEngine,
+  HeldAttempt,
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
@@ -164,6 +167,15 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
+  listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>> {
+    const params = { path: { worker_id: workerId } };
+    return this.ask(
+      { timeoutMs: SMALL_ANSWER_MS },
+      (init) => this.client.GET('/workers/{worker_id}/runs', { params, ...init }),
+      readHeldAttempts,
+    );
+  }
+
   async removeWorker(workerId: string): Promise<Answer<null>> {
     const params = { path: { worker_id: workerId } };
     const answer = await this.ask(
@@ -238,7 +250,7 @@ export class HttpServiceApi implements ServiceApi {
 
   putLogChunk(
     { runId, attempt, workerId, number }: ChunkAddress,
-    { firstLine, lines, skippedBytes, isLast }: LogChunk,
+    { firstLine, lines, skippedBytes, isLast, cursor }: LogChunk,
     signal: AbortSignal,
   ): Promise<Answer<LogPosition>> {
     const params = {
@@ -255,15 +267,12 @@ export class HttpServiceApi implements ServiceApi {
       })),
       ...(skippedBytes > 0 ? { skipped_bytes: skippedBytes } : {}),
       is_last: isLast,
+      ...(cursor === undefined ? {} : { cursor }),
     };
     return this.ask(
       { timeoutMs: ANSWER_MS, aborted: signal },
       (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
-      (answer) => {
-        if (!isJsonObject(answer)) return null;
-        const { next_chunk: nextChunk, next_line: nextLine } = answer;
-        return typeof nextChunk === 'number' && typeof nextLine === 'number' ? { nextChunk, nextLine } : null;
-      },
+      readLogPosition,
     );
   }
 

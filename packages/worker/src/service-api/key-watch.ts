@@ -57,6 +57,7 @@ export class KeyWatch {
       claim: (...call) => settle(service.claim(...call), 'claim'),
       removeWorker: (id) => settle(service.removeWorker(id), 'removal'),
       getRun: (id) => settle(service.getRun(id), `run ${id}`),
+      listHeld: (id) => settle(service.listHeld(id), 'held runs'),
       getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
       getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
       postEvent: (id, event, reporter) =>

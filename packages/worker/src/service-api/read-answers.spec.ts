@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { PLAIN } from '../testing/fake-service.js';
-import { SHOWN_RUN } from '../testing/service-calls.js';
+import { CALL, SHOWN_RUN, StubService } from '../testing/service-calls.js';
 import { readRun, readSecrets } from './read-answers.js';
 import { NO_CONSTRAINTS } from './constraints.js';
 
@@ -95,4 +95,24 @@ test('secrets of files are read as texts, and from base64 as bytes; in another f
   });
   for (const wrong of [[], ['/w=='], { '/b': 7 }, { '/b': '/w' }, { '/a': 'a', '/b': '/w==' }])
     assert.equal(readSecrets({ ...answer, files_base64: wrong }), null, JSON.stringify(wrong));
+});
+
+test('reads which attempts the worker holds, and sends and reads where their logs go on', async () => {
+  const run = { id: 'r', attempt: 2, next_chunk: 3, next_line: 12 };
+  const service = new StubService({ runs: [run, { ...run, id: 's', cursor: 'c' }] });
+  const log = { nextChunk: 3, nextLine: 12 };
+  assert.deepEqual(await service.api.listHeld('w'), {
+    kind: 'ok',
+    value: [
+      { runId: 'r', attempt: 2, log },
+      { runId: 's', attempt: 2, log: { ...log, cursor: 'c' } },
+    ],
+  });
+  assert.equal(service.received[0]?.route, 'GET /workers/w/runs');
+  const logs = new StubService({ next_chunk: 1, next_line: 0, cursor: 'c' });
+  const address = { runId: 'r', attempt: 1, workerId: 'w', number: 0 };
+  const chunk = { firstLine: 0, lines: [], skippedBytes: 0, isLast: true, cursor: 'c' };
+  const stored = await logs.api.putLogChunk(address, chunk, CALL.signal);
+  assert.deepEqual(stored, { kind: 'ok', value: { nextChunk: 1, nextLine: 0, cursor: 'c' } });
+  assert.deepEqual(logs.bodies(), [{ first_line: 0, lines: [], is_last: true, cursor: 'c' }]);
 });

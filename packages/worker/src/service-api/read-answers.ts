@@ -6,7 +6,9 @@ import { readConstraints } from './constraints.js';
 import type {
   ClaimedRun,
   EndingRun,
+  HeldAttempt,
   KeyView,
+  LogPosition,
   LostRun,
   RunContainer,
   RunSecrets,
@@ -68,6 +70,26 @@ export function readEndingRun(op: unknown): EndingRun[] {
   if (!isJsonObject(op)) return [];
   const { id, attempt } = op;
   return typeof id === 'string' && typeof attempt === 'number' ? [{ id, attempt }] : [];
+}
+
+/** Null: not of the documented shape. */
+export function readHeldAttempts(answer: unknown): HeldAttempt[] | null {
+  const runs = isJsonObject(answer) ? answer['runs'] : null;
+  if (!Array.isArray(runs)) return null;
+  const held = runs.flatMap((run): HeldAttempt[] => {
+    const log = readLogPosition(run);
+    const [read] = readEndingRun(run);
+    return log === null || read === undefined ? [] : [{ runId: read.id, attempt: read.attempt, log }];
+  });
+  return held.length === runs.length ? held : null;
+}
+
+/** Null: not of the documented shape. */
+export function readLogPosition(answer: unknown): LogPosition | null {
+  if (!isJsonObject(answer)) return null;
+  const { next_chunk: nextChunk, next_line: nextLine, cursor } = answer;
+  if (typeof nextChunk !== 'number' || typeof nextLine !== 'number') return null;
+  return { nextChunk, nextLine, ...(typeof cursor === 'string' && { cursor }) };
 }
 
 /** Null: not of the documented shape. */

@@ -255,6 +255,8 @@ export interface ShippedLine {
   readonly text: string;
   /** Whether it continues the previous line of its stream. */
   readonly isContinued: boolean;
+  /** Up to its end, in its stream; absent: not counted. */
+  readonly end?: number | undefined;
 }
 
 /** Consecutive lines of an attempt's log. */
@@ -266,12 +268,24 @@ export interface LogChunk {
   readonly skippedBytes: number;
   /** Only the last chunk may be empty. */
   readonly isLast: boolean;
+  /** What the next process of the worker goes on from; absent: none does. */
+  readonly cursor?: string | undefined;
 }
 
 /** What the log of an attempt expects next. */
 export interface LogPosition {
   readonly nextChunk: number;
   readonly nextLine: number;
+  /** Of the newest chunk that had one; absent: none had. */
+  readonly cursor?: string | undefined;
+}
+
+/** An attempt that the service has assigned to a worker. */
+export interface HeldAttempt {
+  readonly runId: string;
+  /** 1-based. */
+  readonly attempt: number;
+  readonly log: LogPosition;
 }
 
 export interface ChunkAddress {
@@ -288,6 +302,8 @@ export interface ServiceApi {
   heartbeat(report: HeartbeatReport, call: HeartbeatCall): Promise<Answer<HeartbeatAnswer>>;
   /** @param idempotencyKey repeat a claim without an answer under the same key: it returns the same runs */
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
+  /** The attempts that the worker holds. An older service refuses. */
+  listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>>;
   /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */
   removeWorker(workerId: string): Promise<Answer<null>>;
   /** What the service knows about the worker's key. */

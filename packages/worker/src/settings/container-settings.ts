@@ -63,6 +63,11 @@ export const CONTAINER_SETTINGS = {
     ),
     kind: 'integer',
   } as const,
+  onStop: text(
+    'SERVICE_WORKER_ON_STOP',
+    { default: 'drain', allowed: 'drain or leave', check: oneOf('drain', 'leave') },
+    'What the runtime docker does with its containers when the worker shuts down: drain waits for them, and stops the rest after SERVICE_WORKER_DRAIN; leave, for an upgrade, ends at once and leaves them to the next process of the worker.',
+  ),
   ulimits: text<Ulimits>(
     'SERVICE_WORKER_ULIMITS',
     {

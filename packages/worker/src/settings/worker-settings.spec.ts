@@ -41,6 +41,7 @@ test('requires only an API key', () => {
     ociRuntime: null,
     oldEngine: 'warn',
     maxGraceSeconds: 300,
+    onStop: 'drain',
     ulimits: {},
     pids: null,
     capabilities: [],
@@ -80,6 +81,7 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
   SERVICE_WORKER_OCI_RUNTIME: ['runsc', { ociRuntime: 'runsc' }],
   SERVICE_WORKER_OLD_ENGINE: ['refuse', { oldEngine: 'refuse' }],
   SERVICE_WORKER_MAX_GRACE_S: ['900', { maxGraceSeconds: 900 }],
+  SERVICE_WORKER_ON_STOP: ['drain', { onStop: 'drain' }],
   SERVICE_WORKER_ULIMITS: ['nofile=65536, memlock=-1', { ulimits: { nofile: 65_536, memlock: -1 } }],
   SERVICE_WORKER_PIDS: ['4096', { pids: 4096 }],
   SERVICE_WORKER_CAPABILITIES: ['CHOWN, SETUID', { capabilities: ['CHOWN', 'SETUID'] }],
@@ -225,4 +227,11 @@ test('refuses volumes that the runtime cannot offer', () => {
     name: 'SettingsError',
     message: /the runtime process offers no volumes/,
   });
+});
+
+test('refuses to leave programs that end with the worker', () => {
+  const env = { SERVICE_API_KEY: 'k', SERVICE_WORKER_RUNTIME: 'process', SERVICE_WORKER_ON_STOP: 'leave' };
+  assert.deepEqual(problemsOf(env), [
+    'SERVICE_WORKER_ON_STOP must be drain or leave: with the runtime process, programs end with the worker, got "leave"',
+  ]);
 });

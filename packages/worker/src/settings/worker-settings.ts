@@ -33,7 +33,7 @@ export function loadWorkerSettings(
 ): WorkerSettings {
   const reader = new SettingsReader(WORKER_SETTINGS, argv, env);
   const settings = settingsOf(COMMON_SETTINGS, reader);
-  const { runtime, workerId, gpuIds, volumes } = settings;
+  const { runtime, workerId, gpuIds, volumes, onStop } = settings;
   const engine = engineOf(runtime, reader);
   const unfit = volumesProblem(volumes, runtime);
   if (unfit !== null) reader.refuse('SERVICE_WORKER_VOLUMES', unfit);
@@ -42,6 +42,8 @@ export function loadWorkerSettings(
       'SERVICE_WORKER_ID',
       `with the runtime ${runtime}, jobs are found again by it after a restart`,
     );
+  if (runtime === 'process' && onStop === 'leave')
+    reader.refuse('SERVICE_WORKER_ON_STOP', 'with the runtime process, programs end with the worker');
   if (engine !== null && gpuIds !== null)
     reader.refuse('SERVICE_WORKER_GPUS', `with the runtime ${runtime}, the cluster assigns GPUs`);
   reader.throwIfRefused();

@@ -64,6 +64,7 @@ export function containerSpec(
     outputTemplate: {},
     limits: { ...NO_CONSTRAINTS, ...limits },
     env: {},
+    secretNames: [],
     files: [],
     trace: null,
   };
@@ -73,7 +74,7 @@ export async function readToEnd(
   container: RunningContainer,
 ): Promise<{ lines: LogLine[]; exit: ContainerExit }> {
   const lines: LogLine[] = [];
-  for await (const line of container.lines) lines.push(line);
+  for await (const { bytes: _, ...line } of container.lines) lines.push(line);
   return { lines, exit: await container.exit };
 }
 

@@ -311,11 +311,17 @@ export class FakeDockerEngine {
   }
 
   /** What it says of a container that it has created. */
-  private described({ create: { HostConfig = {} } }: FakeContainer): object {
+  private described({ create: { Image, Env, Labels, HostConfig = {} } }: FakeContainer): object {
     const { discards } = this;
     const kept = Object.entries(HostConfig).filter(([name]) => !discards.includes(name));
     const Mounts = (HostConfig.Mounts ?? []).map(({ Target }) => ({ Destination: Target }));
-    return { HostConfig: Object.fromEntries(kept), Mounts: discards.includes('Mounts') ? [] : Mounts };
+    const Config = { Env, Labels };
+    return {
+      Image,
+      Config,
+      HostConfig: Object.fromEntries(kept),
+      Mounts: discards.includes('Mounts') ? [] : Mounts,
+    };
   }
 
   /** Before the start a container has nothing but links of its image. */
@@ -336,17 +342,16 @@ export class FakeDockerEngine {
     this.waiting.delete(container.id);
   }
 
-  private list(
-    filters: string,
-  ): { Id: string; ImageID: string; Created: number; Labels: FakeContainer['create']['Labels'] }[] {
+  private list(filters: string): object[] {
     const asked: unknown = Reflect.get(Object(JSON.parse(filters)), 'label');
     const label = Array.isArray(asked) ? asked.map(String) : [];
     const matching = [...this.containers.values()].filter(({ create: { Labels } }) =>
       label.every((entry) => Object.entries(Labels).some(([name, value]) => `${name}=${value}` === entry)),
     );
-    return matching.map(({ id, create: { Image, Labels } }) => {
+    return matching.map(({ id, state, create: { Image, Labels } }) => {
+      const State = state === NOT_STARTED ? 'created' : state.Running ? 'running' : 'exited';
       const Created = Math.floor(Date.now() / 1000);
-      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Created, Labels };
+      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Created, Labels, State };
     });
   }
 }

@@ -13,6 +13,7 @@ export interface FakeContainer {
   readonly id: string;
   readonly create: {
     readonly Image: string;
+    readonly Env: readonly string[];
     readonly Labels: Readonly<Record<string, string>>;
     readonly Entrypoint?: readonly string[];
     readonly HostConfig?: { readonly Mounts?: readonly { readonly Target: string }[] };
@@ -83,10 +84,12 @@ export function asCreate(body: unknown): FakeContainer['create'] {
   const image: unknown = Reflect.get(Object(body), 'Image');
   const labels: unknown = Reflect.get(Object(body), 'Labels');
   const entrypoint: unknown = Reflect.get(Object(body), 'Entrypoint');
+  const env: unknown = Reflect.get(Object(body), 'Env');
+  const Env = Array.isArray(env) ? env.map(String) : [];
   const entries = Object.entries(Object(labels)).map(([name, value]) => [name, String(value)]);
   const command = Array.isArray(entrypoint) ? { Entrypoint: entrypoint.map(String) } : {};
   const HostConfig: object = Object(Reflect.get(Object(body), 'HostConfig'));
-  return { Image: String(image), Labels: Object.fromEntries(entries), ...command, HostConfig };
+  return { Image: String(image), Env, Labels: Object.fromEntries(entries), ...command, HostConfig };
 }
 
 export async function readBody(request: IncomingMessage): Promise<unknown> {

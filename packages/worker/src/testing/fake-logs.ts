@@ -1,4 +1,5 @@
-import type { Answer, ChunkAddress, LogChunk, LogPosition } from '../service-api/service-api.js';
+import type { Answer, ChunkAddress, HeldAttempt, LogChunk, LogPosition } from '../service-api/service-api.js';
+import type { FakeRun } from './fake-service.js';
 
 type Stored = Answer<LogPosition>;
 
@@ -24,16 +25,30 @@ export class FakeLogs {
     const stored = this.chunks.get(key) ?? [];
     this.chunks.set(key, stored);
     const last = stored.at(-1);
-    const nextLine = last === undefined ? 0 : last.firstLine + last.lines.length;
-    if (number < stored.length) return { kind: 'ok', value: { nextChunk: stored.length, nextLine } };
+    const { nextLine } = this.position(runId, attempt);
+    if (number < stored.length) return { kind: 'ok', value: this.position(runId, attempt) };
     if (number > stored.length) return conflict(`Chunk ${stored.length} is expected`);
     if (last?.isLast === true) return conflict('The log has ended');
     if (chunk.firstLine < nextLine) return conflict(`Line ${nextLine} is expected`);
     if (chunk.lines.length === 0 && !chunk.isLast) return { kind: 'refused', status: 400, detail: 'Empty' };
     stored.push(chunk);
+    return { kind: 'ok', value: this.position(runId, attempt) };
+  }
+
+  /** The attempts of the runs that the worker holds. */
+  held(runs: Iterable<FakeRun>, workerId: string): HeldAttempt[] {
+    return [...runs]
+      .filter((run) => run.workerId === workerId && ['ASSIGNED', 'RUNNING'].includes(run.state))
+      .map(({ id: runId, attempt }) => ({ runId, attempt, log: this.position(runId, attempt) }));
+  }
+
+  position(runId: string, attempt: number): LogPosition {
+    const chunks = this.chunks.get(`${runId} ${attempt}`) ?? [];
+    const last = chunks.at(-1);
     return {
-      kind: 'ok',
-      value: { nextChunk: stored.length, nextLine: chunk.firstLine + chunk.lines.length },
+      nextChunk: chunks.length,
+      nextLine: last === undefined ? 0 : last.firstLine + last.lines.length,
+      cursor: chunks.findLast(({ cursor }) => cursor !== undefined)?.cursor,
     };
   }
 }

@@ -2,9 +2,14 @@ import { CAPABILITIES, type Capability } from '@longshore/client/constants';
 import { graceCapabilities } from '@longshore/common/capabilities';
 import {
   NO_TIMES,
+  NOTHING_READ,
+  type AdoptedContainer,
+  type Adoption,
   type ContainerTimes,
   type ContainerExit,
   type ContainerSpec,
+  type FoundContainer,
+  type KeptContainer,
   type LogLine,
   type RunningContainer,
   type Runtime,
@@ -20,6 +25,8 @@ export class FakeContainer implements RunningContainer {
   linesRead = 0;
   ranAt: ContainerTimes = NO_TIMES;
   warnings: readonly string[] = [];
+  /** Of one that is adopted. */
+  kept: KeptContainer | null = null;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
   private readonly printed: LogLine[] = [];
@@ -37,6 +44,11 @@ export class FakeContainer implements RunningContainer {
 
   print(...lines: string[]): void {
     this.printed.push(...lines.map((text): LogLine => ({ stream: 'stdout', text })));
+    this.wake();
+  }
+
+  printLine(line: LogLine): void {
+    this.printed.push(line);
     this.wake();
   }
 
@@ -91,6 +103,12 @@ export class FakeContainer implements RunningContainer {
   }
 }
 
+/** Cursors of a fake container: the number of bytes of stdout. */
+const CURSORS: KeptContainer['cursors'] = {
+  write: ({ stdout }) => String(stdout),
+  read: (cursor) => ({ stdout: Number(cursor), stderr: 0 }),
+};
+
 export class FakeRuntime implements Runtime {
   readonly name = 'process';
   readonly containerEngine = null;
@@ -100,6 +118,12 @@ export class FakeRuntime implements Runtime {
   readonly kept: string[] = [];
   readonly logins: (RegistryLogin | null)[] = [];
   leftoversRemoved = 0;
+  /** Containers of an earlier process, which have none of the lines that it stored. */
+  left: FakeContainer[] = [];
+  /** What they were created with. */
+  leftSecrets: Readonly<Record<string, string>> = {};
+  adoptions: Adoption[] = [];
+  onFind: () => Promise<void> = async () => undefined;
   /** Containers of another lock: run and attempt. */
   abandoned: [string, number][] = [];
   probes = 0;
@@ -137,9 +161,37 @@ export class FakeRuntime implements Runtime {
     return container;
   }
 
+  /** Adds a container that an earlier process has started. */
+  leave(spec: ContainerSpec): FakeContainer {
+    const container = new FakeContainer(spec);
+    container.kept = { id: `id of ${spec.runId}`, cursors: CURSORS };
+    this.left.push(container);
+    return container;
+  }
+
+  async findLeft(): Promise<readonly FoundContainer[]> {
+    await this.onFind();
+    const foreign = this.abandoned.map(([runId, attempt]) => ({ runId, attempt, id: runId, isOwn: false }));
+    const own = this.left.map(({ spec: { runId, attempt } }) => {
+      return { runId, attempt, id: `id of ${runId}`, isOwn: true };
+    });
+    return [...foreign, ...own];
+  }
+
+  async adopt({ runId }: FoundContainer, adoption: Adoption): Promise<AdoptedContainer> {
+    const container = this.left.find(({ spec }) => spec.runId === runId);
+    if (container === undefined) throw new Error('the container is gone');
+    this.adoptions.push(adoption);
+    this.containers.push(container);
+    const stored = adoption.cursor === undefined ? NOTHING_READ : CURSORS.read(adoption.cursor);
+    return { container, secrets: this.leftSecrets, stored: stored ?? NOTHING_READ };
+  }
+
   async removeLeftovers(): Promise<number> {
     this.leftoversRemoved += 1;
-    return 0;
+    const others = this.left.filter((container) => !this.containers.includes(container));
+    for (const container of others) await container.remove();
+    return others.length;
   }
 
   async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {

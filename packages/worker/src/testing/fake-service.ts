@@ -12,6 +12,7 @@ import type {
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
+  HeldAttempt,
   KeyView,
   LogChunk,
   LogPosition,
@@ -49,6 +50,7 @@ export interface Call {
     | 'heartbeat'
     | 'whoami'
     | 'claim'
+    | 'listHeld'
     | 'removeWorker'
     | 'getRun'
     | 'getTimeline'
@@ -197,6 +199,10 @@ export class FakeService implements ServiceApi {
 
   whoami(): Promise<Answer<KeyView>> {
     return this.answer({ what: 'whoami' }, () => ok(this.key));
+  }
+
+  listHeld(workerId: string): Promise<Answer<readonly HeldAttempt[]>> {
+    return this.answer({ what: 'listHeld' }, () => ok(this.logs.held(this.runs.values(), workerId)));
   }
 
   removeWorker(): Promise<Answer<null>> {

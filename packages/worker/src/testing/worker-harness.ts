@@ -37,9 +37,16 @@ export interface HarnessOptions {
   readonly resources?: Partial<Resources>;
   /** Of its runtime; default: all. */
   readonly capabilities?: readonly Capability[];
+  /** Whether an earlier process had its id; default: no. */
+  readonly isSuccessor?: boolean;
 }
 
-export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessOptions = {}): WorkerHarness {
+export function makeHarness({
+  env = {},
+  resources = {},
+  capabilities,
+  isSuccessor = false,
+}: HarnessOptions = {}): WorkerHarness {
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const runtime = new FakeRuntime(capabilities);
@@ -60,6 +67,7 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
         gpuIds: settings.gpuIds,
         needsRamLimit: settings.needsRamLimit,
         maxRuns: settings.maxRuns,
+        isSuccessor,
       }),
     clock,
     logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),

@@ -25,7 +25,8 @@ import { createContainer, probeEngine, probeGpus, withUnstarted } from './engine
 import { judgeStart } from './start-judge.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
 import { EngineImages, type ImageOptions } from './images/engine-images.js';
-import { removeAbandoned, removeLeftovers } from './leftover-containers.js';
+import { adoptContainer } from './adopt-container.js';
+import { findStarted, removeAbandoned, removeLeftovers } from './leftover-containers.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
 import { ImagePlaces, type WithContainer } from './places/image-places.js';
@@ -39,7 +40,10 @@ import {
   CONTAINER_CAPABILITIES,
   MachineUnable,
   RunFault,
+  type AdoptedContainer,
+  type Adoption,
   type ContainerSpec,
+  type FoundContainer,
   type RunningContainer,
   type Runtime,
 } from '../runtime.js';
@@ -153,6 +157,26 @@ export class DockerRuntime implements Runtime {
     }
   }
 
+  async findLeft(): Promise<readonly FoundContainer[]> {
+    return findStarted(await this.engine(), this.options, this.timing);
+  }
+
+  async adopt({ runId, attempt, id }: FoundContainer, adoption: Adoption): Promise<AdoptedContainer> {
+    const name = attemptName(runId, attempt);
+    this.current.add(name);
+    const engine = await this.engine();
+    const { timing } = this;
+    return adoptContainer(engine.getContainer(id), adoption, {
+      engine,
+      timing,
+      log: this.options.log,
+      hasLog: (await this.featuresOf(engine)).hasLog,
+      onRemoved: () => void this.current.delete(name),
+      looking: (image) => async (mounts, task) =>
+        this.withUnstarted(engine, image, await this.places.find(engine, image))(mounts, task),
+    });
+  }
+
   async removeLeftovers(): Promise<number> {
     return removeLeftovers(await this.engine(), this.options, this.timing, (attempt) =>
       attempt === null ? this.probes > 0 : this.current.has(attemptName(attempt.runId, attempt.attempt)),
@@ -242,8 +266,8 @@ export class DockerRuntime implements Runtime {
       const { hasLog } = features;
       const withOutputs = outputsAccess(container, spec, timing.callMs, looking);
       const { log } = this.options;
-      const parts = { engine, timing, log, attached, warnings, hasLog, withOutputs, onRemoved: onGone };
-      return new DockerContainer(container, parts);
+      const begun = { attached, earlier: null, hasEnded: false, hasLog, withOutputs };
+      return new DockerContainer(container, { engine, timing, log, warnings, ...begun, onRemoved: onGone });
     } catch (error) {
       attached?.destroy();
       // A container that the engine creates later than it answers is removed by the next search for leftovers.

@@ -8,7 +8,11 @@ import {
   WORKER_LABEL,
 } from './container/container-options.js';
 import { removeContainer, type ContainerTiming } from './container/docker.container.js';
+import type { FoundContainer } from '../runtime.js';
 import { withLimit } from './engine/docker-engine.js';
+
+/** States of a container whose program was started. */
+const STARTED: ReadonlySet<string> = new Set(['running', 'paused', 'exited', 'stopped']);
 
 interface Attempt {
   readonly runId: string;
@@ -38,6 +42,19 @@ export async function removeLeftovers(
     removed += 1;
   }
   return removed;
+}
+
+/** Started containers of the runs of a worker's id, ended ones among them. */
+export async function findStarted(
+  engine: Dockerode,
+  { workerId, instance }: WorkerIdentity,
+  timing: ContainerTiming,
+): Promise<FoundContainer[]> {
+  return (await list(engine, [`${WORKER_LABEL}=${workerId}`], timing)).flatMap((one) => {
+    const attempt = attemptOf(one);
+    const isOwn = one.Labels[INSTANCE_LABEL] === instance;
+    return attempt === null || !STARTED.has(one.State) ? [] : [{ ...attempt, id: one.Id, isOwn }];
+  });
 }
 
 /** Age from which a container without a run is in no use: it lives as long as some calls to the engine, in milliseconds. */

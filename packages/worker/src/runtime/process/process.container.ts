@@ -36,6 +36,7 @@ export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
   readonly warnings = [];
+  readonly kept = null;
   /** Resolves with the exit code. */
   private readonly ended: Promise<number>;
   private hasEnded = false;

@@ -16,6 +16,7 @@ import {
   type RunningContainer,
   type Runtime,
   type RuntimeLog,
+  type FoundContainer,
 } from '../runtime.js';
 
 const PROGRAM = 'program';
@@ -105,6 +106,15 @@ export class ProcessRuntime implements Runtime {
   /** It keeps no limits, which its documentation says. */
   async discardedLimits(): Promise<readonly []> {
     return [];
+  }
+
+  /** Programs end with their worker, or at the start of the next one. */
+  async findLeft(): Promise<readonly FoundContainer[]> {
+    return [];
+  }
+
+  async adopt(): Promise<never> {
+    throw new Error('programs of the runtime process are not gone on with');
   }
 
   async removeLeftovers(): Promise<number> {

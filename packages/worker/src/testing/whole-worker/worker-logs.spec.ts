@@ -177,7 +177,7 @@ test('continues to ship after the final event, and releases the run', async () =
   );
   assert.deepEqual(harness.service.logs.texts('run-1'), []);
   harness.service.onCall = () => undefined;
-  await harness.clock.pass(10_000);
+  await harness.clock.pass(20_000);
   assert.deepEqual(harness.service.logs.texts('run-1'), ['line', '<end>']);
 });
 

@@ -209,11 +209,10 @@ test('removes the leftovers of a previous process before the first claim', async
   };
   const run = harness.service.add('run-1');
   harness.runtime.onStart = (container) => container.end(0);
-  const started = harness.start();
+  await harness.start();
   await harness.clock.settle();
-  assert.equal(harness.service.calls.length, 0);
+  assert.deepEqual(harness.service.callsOf('claim'), []);
   await harness.clock.pass(30_000);
-  await started;
   assert.equal(tries, 4);
   await harness.untilState(run, 'COMPLETED');
 });

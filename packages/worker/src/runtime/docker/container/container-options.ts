@@ -25,6 +25,8 @@ export const ATTEMPT_LABEL = 'longshore.attempt';
 const NAME_LABEL = 'longshore.name';
 /** The key of a run's label follows. */
 const LABEL_PREFIX = 'longshore.label.';
+/** Of a container: the names of its variables that have values of secrets, separated by commas. */
+export const SECRETS_LABEL = 'longshore.secrets';
 /** Which lock of its id the worker holds. */
 export const INSTANCE_LABEL = 'longshore.instance';
 
@@ -100,6 +102,7 @@ export function containerOptions(
       [RUN_LABEL]: spec.runId,
       [ATTEMPT_LABEL]: String(spec.attempt),
       ...(spec.name === null ? {} : { [NAME_LABEL]: spec.name }),
+      ...(spec.secretNames.length === 0 ? {} : { [SECRETS_LABEL]: spec.secretNames.join(',') }),
       ...Object.fromEntries(
         Object.entries(spec.labels).map(([key, value]) => [`${LABEL_PREFIX}${key}`, value]),
       ),

@@ -7,7 +7,8 @@ import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.
 import type { ContainerTiming } from './docker.container.js';
 import { demultiplex, logEntries, type LogEntry } from './log-frames.js';
 import { PARTIAL_MS, splitLines, readChunks, type OutputChunk } from '../../log-lines.js';
-import type { LogLine, RuntimeLog } from '../../runtime.js';
+import { NOTHING_READ, type LogLine, type OutputCursors, type RuntimeLog } from '../../runtime.js';
+import { OutputBeginnings, type OutputCursor } from './output-cursor.js';
 import { ReadAhead } from './read-ahead.js';
 
 type Stream = LogLine['stream'];
@@ -55,6 +56,17 @@ export interface ContainerEnd {
   readonly isAfterRestart: boolean;
 }
 
+export interface OutputOptions {
+  /** Attached before the start; null: an earlier process has begun to read. */
+  readonly attached: Readable | null;
+  /** Where that one ended; null: at the beginning. */
+  readonly earlier: OutputCursor | null;
+  /** Whether the engine keeps a log of the container, which can be read. */
+  readonly hasLog: boolean;
+  readonly timing: ContainerTiming;
+  readonly log: RuntimeLog;
+}
+
 /** Attaches to both output streams of a container. */
 export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
   const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
@@ -66,7 +78,8 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
 /**
  * The output of a container. It is read from the attached connection, ahead of the consumer up to a limit (`ReadAhead`), which
  * slows the container down to the pace of the consumer.
- * When this connection breaks, the rest is read from the engine's log, if it has one, without repeating what was read.
+ * When this connection breaks, the rest is read from the engine's log, if it has one, without repeating what was read. After an
+ * earlier process, all of it is.
  */
 export class ContainerOutput {
   /** Bytes that were read of each stream since `checkpoint`. */
@@ -77,50 +90,69 @@ export class ContainerOutput {
   private brokeAtMs = 0;
   /** Whether the last byte of stderr was no line end. */
   private isInLine = false;
+  private current: Readable | null;
+  private readonly beginnings: OutputBeginnings;
+  /** Chunks of streams of which too little is here to tell whether the log begins with their beginnings. */
+  private pending: Chunk[] = [];
+  /** Whether the log lacks the beginning that an earlier process has read. */
+  private isForeign = false;
 
-  /**
-   * @param end settles when the container has ended
-   * @param hasLog whether the engine keeps a log of it, which can be read
-   */
   constructor(
     private readonly container: Dockerode.Container,
-    private current: Readable,
+    /** Settles when the container has ended. */
     private readonly end: Promise<ContainerEnd>,
-    private readonly timing: ContainerTiming,
-    private readonly log: RuntimeLog,
-    private readonly hasLog: boolean,
-  ) {}
+    private readonly options: OutputOptions,
+  ) {
+    this.current = options.attached;
+    this.beginnings = new OutputBeginnings(options.earlier);
+  }
 
   lines(): AsyncGenerator<LogLine, void, undefined> {
-    return splitLines(this.chunks(), PARTIAL_MS);
+    return splitLines(this.chunks(), PARTIAL_MS, this.options.earlier?.ends ?? NOTHING_READ);
+  }
+
+  get cursors(): OutputCursors {
+    return this.beginnings;
   }
 
   close(): void {
-    this.current.destroy();
+    this.current?.destroy();
   }
 
   private async *chunks(): AsyncGenerator<Chunk, void, undefined> {
-    const ahead = new ReadAhead(this.current, this.timing.readAhead);
-    try {
-      for await (const chunk of demultiplex(this.bytes(ahead.output))) {
-        this.count(chunk);
-        yield this.noted(chunk);
+    yield* this.read();
+    yield* this.pending;
+  }
+
+  private async *read(): AsyncGenerator<Chunk, void, undefined> {
+    const { timing, hasLog, log, earlier } = this.options;
+    let pauseMs = timing.retryMs;
+    let isWhole: Promise<boolean> | false = false;
+    if (this.current === null) {
+      this.brokeAtMs = earlier?.atMs ?? 0;
+    } else {
+      const ahead = new ReadAhead(this.current, timing.readAhead);
+      try {
+        for await (const chunk of demultiplex(this.bytes(ahead.output))) {
+          this.count(chunk);
+          yield this.noted(chunk);
+        }
+        if (ahead.mayLackEnd) yield this.note(SLOW_LINE);
+      } catch (error) {
+        this.warn(error);
       }
-      if (ahead.mayLackEnd) yield this.note(SLOW_LINE);
-    } catch (error) {
-      this.warn(error);
+      this.brokeAtMs = Date.now();
+      isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
     }
-    this.brokeAtMs = Date.now();
-    let pauseMs = this.timing.retryMs;
-    const isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
     let hasEnded = await settlesWithin(this.end, pauseMs);
     if (hasEnded && (await isWhole)) return;
-    if (!this.hasLog) {
+    if (!hasLog) {
       await this.end.catch(() => undefined);
       if (!(await isWhole)) yield this.note(GAP_LINE);
       return;
     }
-    this.log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
+    if (this.current !== null)
+      log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
     for (let tries = 0; tries < REST_TRIES;) {
       try {
         const isFound = yield* this.fromLog();
@@ -136,7 +168,7 @@ export class ContainerOutput {
       if (hasEnded) tries += 1;
       hasEnded = await settlesWithin(this.end, pauseMs);
       if (hasEnded) await sleep(pauseMs);
-      pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+      pauseMs = Math.min(pauseMs * 2, timing.retryMs * 16);
     }
     if (!(await isWhole)) yield this.note(GAP_LINE);
   }
@@ -163,18 +195,20 @@ export class ContainerOutput {
    */
   private async *fromLog(): AsyncGenerator<Chunk, boolean, undefined> {
     const { checkpoint } = this;
+    const { log } = this.options;
     const since =
       checkpoint === null ? {} : { since: String(Math.floor(Date.parse(checkpoint.time) / 1000) - 1) };
     const follow = { follow: true, stdout: true, stderr: true, timestamps: true, ...since } as const;
-    const stream = await withLimit(this.timing.callMs, 'logs', (abortSignal) =>
+    const stream = await withLimit(this.options.timing.callMs, 'logs', (abortSignal) =>
       this.container.logs({ ...follow, abortSignal }),
     );
-    this.current = asReadable(stream);
+    const current = asReadable(stream);
+    this.current = current;
     const skip = { ...this.seen };
     const compared = { stdout: 0, stderr: 0 };
     let isFound = checkpoint === null;
     let isLost = false;
-    for await (const entry of logEntries(this.bytes(this.current))) {
+    for await (const entry of logEntries(this.bytes(current))) {
       const { time, stream: name, bytes } = entry;
       if (!isFound && checkpoint !== null) {
         isFound = time === checkpoint.time && name === checkpoint.stream;
@@ -185,23 +219,51 @@ export class ContainerOutput {
       const known = this.beginning[name].subarray(from, from + bytes.length);
       const isOther = checkpoint === null && !bytes.subarray(0, known.length).equals(known);
       compared[name] += bytes.length;
-      if (!isLost && (!isFound || isOther)) {
+      const skipped = isLost ? 0 : Math.min(skip[name], bytes.length);
+      const chunk = { stream: name, bytes: bytes.subarray(skipped) };
+      this.beginnings.add(name, chunk.bytes);
+      const isForeign = !this.isForeign && this.beginnings.isKnown(name) === false;
+      if (!isLost && (!isFound || isOther || isForeign)) {
         isLost = true;
         isFound = true;
-        this.log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
+        log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
+        if (isForeign) yield* this.goOnWithout();
         yield this.note(GAP_LINE);
+        skip.stdout = skip.stderr = 0;
       }
       if (isLost) {
         if (Date.parse(time) < this.brokeAtMs) continue;
-        skip.stdout = skip.stderr = 0;
+        this.advance(entry, 0, skip);
+        yield this.noted({ stream: name, bytes });
+        continue;
       }
-      const skipped = Math.min(skip[name], bytes.length);
       skip[name] -= skipped;
       if (skipped === bytes.length) continue;
       this.advance(entry, skipped, skip);
-      yield this.noted({ stream: name, bytes: bytes.subarray(skipped) });
+      yield* this.recognized(chunk);
     }
     return isFound;
+  }
+
+  /** What an earlier process has read is counted, although the log does not have it. */
+  private *goOnWithout(): Generator<Chunk> {
+    this.isForeign = true;
+    this.pending = [];
+    const { stdout, stderr } = this.options.earlier?.ends ?? NOTHING_READ;
+    yield { stream: 'stdout', bytes: Buffer.alloc(0), at: stdout };
+    yield { stream: 'stderr', bytes: Buffer.alloc(0), at: stderr };
+  }
+
+  /** The chunk, once its stream is known to begin as it did for the earlier process. */
+  private *recognized(chunk: Chunk): Generator<Chunk> {
+    if (!this.isForeign && this.beginnings.isKnown(chunk.stream) === null) {
+      this.pending.push(chunk);
+      return;
+    }
+    const isOfStream = ({ stream }: Chunk): boolean => stream === chunk.stream;
+    const before = this.pending.filter(isOfStream);
+    if (before.length > 0) this.pending = this.pending.filter((one) => !isOfStream(one));
+    for (const one of [...before, chunk]) yield this.noted(one);
   }
 
   /**
@@ -223,6 +285,7 @@ export class ContainerOutput {
 
   private count({ stream, bytes }: Chunk): void {
     this.seen[stream] += bytes.length;
+    this.beginnings.add(stream, bytes);
     const known = this.beginning[stream];
     if (known.length < BEGINNING_BYTES)
       this.beginning[stream] = Buffer.concat([known, bytes.subarray(0, BEGINNING_BYTES - known.length)]);
@@ -234,7 +297,8 @@ export class ContainerOutput {
   }
 
   private note(line: string): Chunk {
-    return this.noted({ stream: 'stderr', bytes: Buffer.from(`${this.isInLine ? '\n' : ''}${line}\n`) });
+    const bytes = Buffer.from(`${this.isInLine ? '\n' : ''}${line}\n`);
+    return this.noted({ stream: 'stderr', bytes, isNote: true });
   }
 
   private bytes(readable: Readable): AsyncIterable<{ readonly bytes: Buffer }> {
@@ -247,7 +311,7 @@ export class ContainerOutput {
   }
 
   private warn(error: unknown): void {
-    this.log.warn(
+    this.options.log.warn(
       { container: this.container.id, error: engineMessage(error) },
       'output of a container not readable',
     );

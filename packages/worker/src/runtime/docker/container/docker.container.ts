@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import {
@@ -9,13 +8,13 @@ import {
   EngineFault,
   RunFault,
   type ContainerExit,
+  type KeptContainer,
   type LogLine,
   type RunningContainer,
-  type RuntimeLog,
 } from '../../runtime.js';
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
-import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
+import { ContainerOutput, settlesWithin, type ContainerEnd, type OutputOptions } from './container-output.js';
 import type { WithOutputs } from '../places/outputs-access.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
@@ -53,6 +52,12 @@ const STOP_MARGIN_MS = 3_000;
 const HELD_MS = 1_000;
 
 const KILLED = 137;
+
+/** Exit codes of programs that an engine which is stopped has ended: by SIGTERM or SIGKILL. */
+const ENDED_BY_SIGNAL: ReadonlySet<number> = new Set([143, KILLED]);
+
+/** Events that an engine remembers. */
+const KEPT_EVENTS = 256;
 
 interface EndEvents {
   /** Whether the engine ended the container. */
@@ -94,15 +99,11 @@ export async function removeContainer(
   }
 }
 
-export interface DockerContainerOptions {
+export interface DockerContainerOptions extends OutputOptions {
   readonly engine: Dockerode;
-  readonly timing: ContainerTiming;
-  readonly log: RuntimeLog;
-  /** Its output, attached before the start. */
-  readonly attached: Readable;
   readonly warnings: readonly string[];
-  /** Whether the engine keeps a log of it. */
-  readonly hasLog: boolean;
+  /** Whether it had ended before this process began to follow it. */
+  readonly hasEnded: boolean;
   readonly withOutputs: WithOutputs;
   /** Called when the container is removed or could not be removed. */
   readonly onRemoved: () => void;
@@ -118,20 +119,21 @@ export class DockerContainer implements RunningContainer {
   /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
   private killAtMs: number | null = null;
   private readonly output: ContainerOutput;
+  readonly kept: KeptContainer;
 
   constructor(
     private readonly container: Dockerode.Container,
     private readonly options: DockerContainerOptions,
   ) {
-    const { attached, timing, log, hasLog } = options;
     this.warnings = options.warnings;
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });
     this.exit = end.then(({ exit }) => exit);
     this.exit.catch(() => undefined);
-    this.output = new ContainerOutput(container, attached, end, timing, log, hasLog);
+    this.output = new ContainerOutput(container, end, options);
     this.lines = this.output.lines();
+    this.kept = { id: container.id, cursors: this.output.cursors };
   }
 
   times(): ContainerTimes {
@@ -274,12 +276,12 @@ export class DockerContainer implements RunningContainer {
       const waitedMs = performance.now() - beganAt;
       answered = code ?? answered;
       // The engine may have been away for so short a time that only its answer to `wait` is missing.
-      const isTold = awaySince === null && code !== null;
+      const isTold = awaySince === null && code !== null && !this.options.hasEnded;
       const toldSince = isTold ? beganAt : Infinity;
       try {
         const exit = await this.inspectExit();
         if (exit !== null) {
-          const { byEngine, isAfterRestart } = isTold ? TOLD : await this.readEvents();
+          const { byEngine, isAfterRestart } = isTold ? TOLD : await this.readEvents(exit.exitCode);
           if (byEngine && this.killAtMs === null) throw new EngineStopped();
           return { exit, toldSince, isAfterRestart };
         }
@@ -312,20 +314,33 @@ export class DockerContainer implements RunningContainer {
 
   /**
    * How a container ended whose end the engine did not tell at once. An engine stops its containers when it is stopped, and when
-   * it finds them after a crash; its events tell that, and begin with its start.
+   * it finds them after a crash; its events tell that, and begin with its start, unless it has had too many to keep since.
    */
-  private async readEvents(): Promise<EndEvents> {
+  private async readEvents(exitCode: number): Promise<EndEvents> {
     const { callMs } = this.options.timing;
     const info: unknown = await withLimit(callMs, 'info', () => this.options.engine.info());
     if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return TOLD;
     // The clock of the engine may be another one.
     const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
-    const filters = { container: [this.container.id], event: ['start', 'die', 'kill'] };
-    const report = await withLimit(callMs, 'events', async (abortSignal) =>
-      text(await this.options.engine.getEvents({ since: 1, until, filters, abortSignal })),
-    );
+    const read = (filters: object): Promise<string> =>
+      withLimit(callMs, 'events', async (abortSignal) =>
+        text(await this.options.engine.getEvents({ since: 1, until, ...filters, abortSignal })),
+      );
+    const report = await read({
+      filters: { container: [this.container.id], event: ['start', 'die', 'kill'] },
+    });
     const has = (action: string): boolean => report.includes(`"Action":"${action}"`);
+    if (this.options.hasEnded && !has('die')) {
+      const [oldest = '', ...others] = (await read({})).trim().split('\n');
+      if (others.length + 1 >= KEPT_EVENTS && this.endedBefore(oldest))
+        return { byEngine: ENDED_BY_SIGNAL.has(exitCode), isAfterRestart: false };
+    }
     return { byEngine: !has('die') || has('kill'), isAfterRestart: !has('start') };
+  }
+
+  private endedBefore(event: string): boolean {
+    const { time }: { time?: unknown } = Object(JSON.parse(event));
+    return typeof time === 'number' && Date.parse(this.ranAt.finishedAt ?? '') < time * 1000;
   }
 
   /**

@@ -1,19 +1,10 @@
-import type { FailureCause } from '@longshore/client/constants';
-import { clipMessage } from '@longshore/worker/execution/failure-message';
-import type { Outcome } from '@longshore/worker/execution/outcome';
-import type { LogLine } from '@longshore/worker/runtime/runtime';
-import { MASK } from '@longshore/worker/secrets/masking';
+import type { LogLine } from '../runtime/runtime.js';
+import { MASK } from '../secrets/masking.js';
+import { failedJob, type Outcome } from './outcome.js';
 
 /** Why nothing that a container says is reported. */
 export const HELD_BACK =
   "Log, events and outputs are held back: the values of the run's secrets are no longer available for masking";
-
-/** The outcome of a job that ended in another way than by the exit of its container. */
-export function failedJob(cause: FailureCause, text: string): Outcome {
-  const message = clipMessage(text);
-  const [summary = message] = message.split('\n');
-  return { kind: 'failed', origin: 'job', cause, summary, message };
-}
 
 /** The outcome without texts that may contain values of secrets. Outputs can neither be reported nor be left out. */
 export function withoutTexts(outcome: Outcome): Outcome {
