@@ -44,8 +44,9 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
   let starts: ContainerStarts;
   let counts: string;
 
-  const startWorker = async (): Promise<void> => {
-    const options = { url: service.url, key: WORKER, id: 'w-1', env: { SERVICE_WORKER_CPU: '64' } };
+  const startWorker = async (more: Readonly<Record<string, string>> = {}): Promise<void> => {
+    const env = { SERVICE_WORKER_CPU: '64', ...more };
+    const options = { url: service.url, key: WORKER, id: 'w-1', env };
     worker = await startDockerWorker(forTests.engine.host, options, folder);
   };
 
@@ -160,6 +161,26 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
     assert.deepEqual([run.state, run.outputs, run.current_attempt], ['COMPLETED', { steps: 60 }, 1]);
     const { finished_at: reported } = run.events.at(-1).payload;
     assert.equal(Date.parse(reported), Date.parse(FinishedAt));
+  });
+
+  test('leaves its containers at a shutdown with SERVICE_WORKER_ON_STOP=leave, at once and with nothing reported', async () => {
+    worker.signal('SIGTERM');
+    await worker.exited;
+    await startWorker({ SERVICE_WORKER_ON_STOP: 'leave', SERVICE_WORKER_DRAIN: '600' });
+    const id = await create(counts, { env: { STEPS: '400', CODE: '0' } });
+    await untilPrinted(id, 'out 1');
+    worker.signal('SIGTERM');
+    assert.deepEqual(await worker.exited, { code: 0, signal: null }, worker.output);
+    assert.equal((await forTests.engine.containerIds()).length, 1);
+    await startWorker();
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.deepEqual([run.state, run.outputs, run.current_attempt], ['COMPLETED', { steps: 400 }, 1]);
+    const lines = await printed(id);
+    const numbers = Array.from({ length: 400 }, (_, i) => `out ${i + 1}`);
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('out')),
+      numbers,
+    );
   });
 
   test('masks a value that was cut between the last line of the old process and the first of the new one', async () => {
