@@ -86,11 +86,11 @@ export class ContainerExecution extends RunExecution {
     this.adopted = found === null || left === null ? null : this.adopt(found, left.log);
   }
 
-  /** Leaves a started container to the next process, if the worker leaves its containers. */
+  /** A worker that leaves its containers does so at once. What has no container yet starts again elsewhere. */
   override drain(): void {
     if (!this.parts.leavesContainers) return;
     if (this.hasEnded) this.sender.stopRepeating();
-    if (this.mayStay) this.stop({ kind: 'shutting-down' });
+    this.stop({ kind: 'shutting-down' });
   }
 
   private get mayStay(): boolean {
