@@ -163,6 +163,8 @@ export class Worker {
     const heartbeats = new AbortController();
     await this.healthFile.remove();
     await this.guard(this.executor.recover(this.draining.signal));
+    // A heartbeat that does not name the runs of the process before would end its absence.
+    if (this.draining.signal.aborted && this.executions.size === 0) return this.failure === null ? 0 : 1;
     const heartbeating = this.guard(this.heartbeats.run(heartbeats.signal));
     const claiming = this.guard(this.claimWhenRegistered());
     const upkeep = this.guard(this.executor.upkeep(this.draining.signal));

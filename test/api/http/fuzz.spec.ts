@@ -41,7 +41,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   ),
   createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
-  putSecret: /^value[ .]/,
+  putSecret: /^(?:value(?:_base64)?[ .]|either value or )/,
   createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,

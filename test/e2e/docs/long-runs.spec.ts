@@ -18,7 +18,6 @@ describe('whoever follows docs/long-runs.md beside a container engine', skipFor(
     await found.engine.buildScript('base', 'true');
     const shell = await PageShell.make({ DOCKER_HOST: found.engine.host });
     shells.push(shell);
-    await shell.run({ language: 'sh', kind: 'service', code: 'longshore serve\n', line: 0 });
     const printed = new Map<string, string>();
     const blocks = blocksOf(await readPage('docs/long-runs.md')).filter(isRunHere);
     for (const block of blocks) printed.set(block.kind, await shell.run(block));

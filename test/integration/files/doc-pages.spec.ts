@@ -29,6 +29,7 @@ const RUN_BY = new Map([
   ['docs/bulk.md', 'test/api/description/command-pages.spec.ts'],
   ['docs/cli.md', 'test/e2e/cli/cli-page.spec.ts'],
   ['docs/labels.md', 'test/api/description/command-pages.spec.ts'],
+  ['docs/long-runs.md', 'test/e2e/docs/long-runs.spec.ts'],
   ['docs/mounts-and-files.md', 'test/api/description/command-pages.spec.ts'],
   // This one asks that each of the page's names is run, by itself or by test/e2e/database/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/docs/operations-page.spec.ts'],
@@ -56,6 +57,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   // With five kills in place of one.
   [/^npm run test:failover$/, 'test/e2e/database/failover.spec.ts', 'KILLS'],
   [/^npm run test:kubernetes$/, 'test/e2e/engines/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
+  [/^systemctl restart longshore-worker$/, 'examples/worker/longshore-worker.service', 'ON_STOP=leave'],
   [/^npm run dev$/, 'test/e2e/programs/dev.spec.ts', "'dev.mjs'"],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],

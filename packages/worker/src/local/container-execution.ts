@@ -169,8 +169,9 @@ export class ContainerExecution extends RunExecution {
   /** Releases the capacity as soon as the container is removed. */
   private async removeContainer(): Promise<void> {
     const container = this.container ?? (await this.adopted?.catch(() => null))?.container;
+    const found = this.left?.found ?? null;
+    const cleanup = { ...this.parts.context, logger: this.logger };
     if (container !== undefined) {
-      const cleanup = { ...this.parts.context, logger: this.logger };
       const end = (graceSeconds: number): Promise<void> =>
         retryCleanup('stop the container', () => container.stop(graceSeconds), cleanup);
       const { killed } = this;
@@ -180,6 +181,9 @@ export class ContainerExecution extends RunExecution {
       killed.removeEventListener('abort', onKill);
       // The next start of the worker removes one that remains.
       await retryCleanup('remove the container', () => container.remove(), cleanup);
+    } else if (found !== null) {
+      // Its program would go on beside that of the next attempt.
+      await retryCleanup('remove the container', () => this.parts.runtime.removeFound(found), cleanup);
     }
     this.capacity?.release();
     this.releaseImage();

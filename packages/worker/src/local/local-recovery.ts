@@ -42,6 +42,7 @@ export class LocalRecovery {
   private foreign: readonly FoundContainer[] = [];
   /** About which the service has not decided. */
   private undecided: readonly EarlierAttempt[] = [];
+  private isSettled = false;
   private done = false;
 
   constructor(
@@ -74,11 +75,13 @@ export class LocalRecovery {
 
   /** Settles what is not settled yet. */
   async run(signal: AbortSignal): Promise<void> {
-    if (!this.isDone && this.undecided.length === 0) await this.settleAll([], signal);
-    while (!this.isDone && !signal.aborted) {
+    if (!this.isSettled) await this.settleAll([], signal);
+    for (;;) {
+      // Beside heartbeats: what cannot be removed for long costs the adopted runs nothing.
+      await this.finish(signal);
+      if (this.isDone || signal.aborted) return;
       await this.context.clock.sleep(UNDECIDED_MS, signal);
       this.undecided = await this.adoptions.recover(this.undecided, signal);
-      await this.finish(signal);
     }
   }
 
@@ -92,7 +95,7 @@ export class LocalRecovery {
       found.map((container) => this.earlier(container, container)),
       signal,
     );
-    await this.finish(signal);
+    this.isSettled = true;
   }
 
   private async finish(signal: AbortSignal): Promise<void> {

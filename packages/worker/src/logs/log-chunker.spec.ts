@@ -145,6 +145,13 @@ describe('LogChunker', () => {
   });
 });
 
+it('goes on behind what earlier processes have stored of each stream, also of one that prints nothing more', () => {
+  const chunker = new LogChunker(undefined, 3);
+  chunker.goOnFrom({ stdout: 10, stderr: 5 });
+  chunker.push({ ...line('out'), end: 14 });
+  assert.deepEqual(chunker.take()?.ends, { stdout: 14, stderr: 5 });
+});
+
 function line(words: string): ShippedLine {
   return { atMs: 0, stream: 'stdout', text: words, isContinued: false };
 }

@@ -56,7 +56,7 @@ export class LogChunker {
   /** Up to the newest line. */
   private ends: OutputEnds | null = null;
 
-  /** Lines up to here are stored, and dropped before they are taken. */
+  /** Lines up to here are stored, and dropped before they are taken. No chunk ends before. */
   private stored: OutputEnds = NOTHING_READ;
 
   /** @param count lines that an earlier process has stored, which are not pushed */
@@ -109,6 +109,11 @@ export class LogChunker {
       }
     }
     this.ends = ends;
+  }
+
+  /** Earlier processes have stored the output up to here. */
+  goOnFrom(stored: OutputEnds): void {
+    this.stored = stored;
   }
 
   /** No line follows. */
@@ -171,7 +176,8 @@ export class LogChunker {
     let firstLine = line;
     for (const part of [chunk, ...this.parts.splice(0)]) {
       const lines = part.lines.filter((one) => !this.isStored(one));
-      if (lines.length > 0) this.parts.push({ ...part, firstLine, lines });
+      if (lines.length > 0)
+        this.parts.push({ ...part, firstLine, lines, ends: this.atLeastStored(part.ends) });
       firstLine += lines.length;
     }
     this.count += firstLine - this.headLine;
@@ -179,6 +185,11 @@ export class LogChunker {
 
   private isStored({ stream, end }: ShippedLine): boolean {
     return end !== undefined && end <= this.stored[stream];
+  }
+
+  private atLeastStored(ends: OutputEnds | null): OutputEnds | null {
+    const { stdout, stderr } = this.stored;
+    return ends && { stdout: Math.max(ends.stdout, stdout), stderr: Math.max(ends.stderr, stderr) };
   }
 
   /** Drops the waiting lines; the next chunk names the gap. */
@@ -216,7 +227,7 @@ export class LogChunker {
       const isFull = lines.length === MAX_CHUNK_LINES || (room < 0 && !next.isPiece);
       if (lines.length > 0 && isFull) break;
       lines.push(next.line);
-      ({ ends } = next);
+      ends = this.atLeastStored(next.ends);
       this.head.shift();
     }
     const skippedBytes = this.headGap;

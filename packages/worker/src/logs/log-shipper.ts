@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import type { OutputCursors } from '../runtime/runtime.js';
+import type { OutputCursors, OutputEnds } from '../runtime/runtime.js';
 import { LogChunker, type TakenChunk } from './log-chunker.js';
 import type { LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
 import { whenAborted } from '../process/clock.js';
@@ -41,7 +41,7 @@ export class LogShipper {
   /** Number of lines that were stored before the first chunk of this process; 0 when that chunk is refused. */
   readonly storedLines: Promise<number>;
   /** Sent with each chunk; null: no later process goes on with the output. */
-  cursors: OutputCursors | null = null;
+  private cursors: OutputCursors | null = null;
   private readonly chunker: LogChunker;
   private readonly closing = new AbortController();
   private wake = new AbortController();
@@ -78,6 +78,12 @@ export class LogShipper {
   /** Whether it ships nothing more. */
   get isClosed(): boolean {
     return this.closing.signal.aborted;
+  }
+
+  /** Counts the output, so that a later process can go on with it. @param stored by earlier ones */
+  count(cursors: OutputCursors, stored: OutputEnds): void {
+    this.cursors = cursors;
+    this.chunker.goOnFrom(stored);
   }
 
   /** Adds a line, unless the shipper is closed. */

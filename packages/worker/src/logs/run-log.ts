@@ -88,7 +88,8 @@ export class RunLog {
 
   /** Reads a container's output to its end. Never rejects: a broken log does not fail the run. */
   read(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
-    if (this.shipper !== null) this.shipper.cursors = sink.rereading?.counted?.cursors ?? null;
+    const { counted } = sink.rereading ?? {};
+    if (counted !== undefined) this.shipper?.count(counted.cursors, counted.stored);
     this.reading = this.readAll(lines, sink).catch((error: unknown) => {
       if (sink.signal.aborted) return;
       this.run.logger.warn({ error: errorText(error) }, 'could not read the log of the container to its end');

@@ -22,8 +22,8 @@ describe('splitLines', () => {
     for await (const line of splitLines(counted(), Infinity, { stdout: 10, stderr: 0 })) lines.push(line);
     assert.deepEqual(lines, [
       { stream: 'stdout', text: 'one', bytes: { line: 0, end: 5 } },
-      { stream: 'stderr', text: 'é', bytes: { line: 0, end: 0 } },
-      { stream: 'stderr', text: '[worker] note', bytes: { line: 0, end: 0 } },
+      { stream: 'stderr', text: 'é' },
+      { stream: 'stderr', text: '[worker] note' },
       { stream: 'stderr', text: 'é', bytes: { line: 0, end: 3 } },
       { stream: 'stdout', text: 'two a', part: 'start', bytes: { line: 5, end: 10 } },
       { stream: 'stdout', text: 'nd more', part: 'end', bytes: { line: 5, end: 18 } },

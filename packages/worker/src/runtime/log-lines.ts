@@ -131,7 +131,7 @@ class LineBuffer {
     let from = 0;
     for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
       this.count += counted * (end + 1 - from);
-      yield* this.finish(bytes.subarray(from, end));
+      yield* this.finish(bytes.subarray(from, end), counted === 0 && end > from);
       from = end + 1;
     }
     if (from === bytes.length) return;
@@ -141,11 +141,13 @@ class LineBuffer {
       this.dueAt = performance.now() + this.partialMs;
   }
 
-  private *finish(part: Buffer): Generator<LogLine> {
+  /** @param isNote whether it is a line of the worker's own, which has no place in the stream */
+  private *finish(part: Buffer, isNote = false): Generator<LogLine> {
     if (this.length === 0 && !this.isBegun && part.length <= MAX_LINE_BYTES) {
-      const { lineAt } = this;
+      const { lineAt, stream } = this;
       this.lineAt = this.count;
-      yield this.lineOf(decode(part), undefined, lineAt, this.count);
+      const text = decode(part);
+      yield isNote ? { stream, text } : this.lineOf(text, undefined, lineAt, this.count);
       return;
     }
     yield* this.hold(part, 1);

@@ -203,6 +203,8 @@ export interface Runtime {
    * @throws Error when the engine does not have it any more
    */
   adopt(found: FoundContainer, adoption: Adoption): Promise<AdoptedContainer>;
+  /** Removes one that could not be gone on with. Idempotent. */
+  removeFound(found: FoundContainer): Promise<void>;
   /**
    * Removes the containers, and their files, that previous processes of this worker left, and those of this one that belong
    * to no attempt any more. Requires the lock of the worker's id.

@@ -62,7 +62,7 @@ class MaskedStream {
   add(line: LogLine): MaskedLine[] {
     const { text, part, bytes } = line;
     const from = part === undefined || part === 'start' ? (bytes?.line ?? 0) : this.read;
-    this.read = bytes?.end ?? 0;
+    this.read = bytes?.end ?? this.read;
     const isEnd = part === undefined || part === 'end';
     const start = this.length;
     const end = start + text.length;

@@ -124,6 +124,8 @@ export class FakeRuntime implements Runtime {
   leftSecrets: Readonly<Record<string, string>> = {};
   adoptions: Adoption[] = [];
   onFind: () => Promise<void> = async () => undefined;
+  onAdopt: () => Promise<void> = async () => undefined;
+  onRemoveLeftovers: () => Promise<void> = async () => undefined;
   /** Containers of another lock: run and attempt. */
   abandoned: [string, number][] = [];
   probes = 0;
@@ -178,7 +180,12 @@ export class FakeRuntime implements Runtime {
     return [...foreign, ...own];
   }
 
+  async removeFound({ runId }: FoundContainer): Promise<void> {
+    for (const container of this.left) if (container.spec.runId === runId) await container.remove();
+  }
+
   async adopt({ runId }: FoundContainer, adoption: Adoption): Promise<AdoptedContainer> {
+    await this.onAdopt();
     const container = this.left.find(({ spec }) => spec.runId === runId);
     if (container === undefined) throw new Error('the container is gone');
     this.adoptions.push(adoption);
@@ -188,6 +195,7 @@ export class FakeRuntime implements Runtime {
   }
 
   async removeLeftovers(): Promise<number> {
+    await this.onRemoveLeftovers();
     this.leftoversRemoved += 1;
     const others = this.left.filter((container) => !this.containers.includes(container));
     for (const container of others) await container.remove();

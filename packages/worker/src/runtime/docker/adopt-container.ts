@@ -14,10 +14,9 @@ const MAX_SECRET_BYTES = 1024 * 1024;
 
 type Described = Dockerode.ContainerInspectInfo;
 
-interface AdoptionParts extends Pick<
-  DockerContainerOptions,
-  'engine' | 'timing' | 'log' | 'hasLog' | 'onRemoved'
-> {
+interface AdoptionParts extends Pick<DockerContainerOptions, 'engine' | 'timing' | 'log' | 'onRemoved'> {
+  /** Whether the engine keeps a log of containers. */
+  readonly readHasLog: () => Promise<boolean>;
   /** @param image that the container has */
   readonly looking: (image: string) => WithUnstarted;
 }
@@ -26,15 +25,19 @@ interface AdoptionParts extends Pick<
 export async function adoptContainer(
   container: Dockerode.Container,
   adoption: Adoption,
-  { looking, ...parts }: AdoptionParts,
+  { looking, readHasLog, ...parts }: AdoptionParts,
 ): Promise<AdoptedContainer> {
   const { timing } = parts;
-  const described = await describe(container, timing);
+  const described = await untilAnswered(timing, () =>
+    withLimit(timing.callMs, 'inspect', (abortSignal) => container.inspect({ abortSignal })),
+  );
+  const hasLog = await untilAnswered(timing, readHasLog);
   const earlier = adoption.cursor === undefined ? null : readCursor(adoption.cursor);
   const withOutputs = outputsAccess(container, adoption, timing.callMs, looking(described.Image));
   return {
     container: new DockerContainer(container, {
       ...parts,
+      hasLog,
       attached: null,
       earlier,
       warnings: [],
@@ -46,14 +49,15 @@ export async function adoptContainer(
   };
 }
 
-async function describe(
-  container: Dockerode.Container,
-  { callMs, retryMs, outageMs }: DockerContainerOptions['timing'],
-): Promise<Described> {
+/** Repeats a call while the engine does not answer. @throws EngineFault when it does not for long */
+async function untilAnswered<T>(
+  { retryMs, outageMs }: DockerContainerOptions['timing'],
+  call: () => Promise<T>,
+): Promise<T> {
   const deadline = performance.now() + outageMs;
   for (let pauseMs = retryMs; ; pauseMs = Math.min(pauseMs * 2, retryMs * 16)) {
     try {
-      return await withLimit(callMs, 'inspect', (abortSignal) => container.inspect({ abortSignal }));
+      return await call();
     } catch (error) {
       if (engineStatus(error) === 404) throw new Error('The container is gone', { cause: error });
       if (performance.now() > deadline)

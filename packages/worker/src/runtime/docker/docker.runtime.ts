@@ -170,11 +170,16 @@ export class DockerRuntime implements Runtime {
       engine,
       timing,
       log: this.options.log,
-      hasLog: (await this.featuresOf(engine)).hasLog,
+      readHasLog: async () => (await this.featuresOf(engine)).hasLog,
       onRemoved: () => void this.current.delete(name),
       looking: (image) => async (mounts, task) =>
         this.withUnstarted(engine, image, await this.places.find(engine, image))(mounts, task),
     });
+  }
+
+  async removeFound({ runId, attempt, id }: FoundContainer): Promise<void> {
+    await removeContainer((await this.engine()).getContainer(id), this.timing);
+    this.current.delete(attemptName(runId, attempt));
   }
 
   async removeLeftovers(): Promise<number> {

@@ -117,6 +117,10 @@ export class ProcessRuntime implements Runtime {
     throw new Error('programs of the runtime process are not gone on with');
   }
 
+  removeFound(): Promise<never> {
+    return this.adopt();
+  }
+
   async removeLeftovers(): Promise<number> {
     const notes = this.notes.list().filter(({ pid }) => !this.running.has(pid));
     const removed = await Promise.all(

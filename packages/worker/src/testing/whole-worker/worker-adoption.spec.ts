@@ -69,6 +69,50 @@ describe('a container of an earlier process', () => {
     assert.equal(run.timeline.at(-1)?.payload?.['exit_code'], 3);
   });
 
+  test('is named in heartbeats while another one cannot be removed, and no run is claimed then', async () => {
+    const { harness, run, container, service, runtime } = leftRun();
+    const held: { remove?: () => void } = {};
+    runtime.onRemoveLeftovers = () => new Promise((resolve) => (held.remove = resolve));
+    await harness.start();
+    await harness.clock.pass(120_000);
+    const named = service.callsOf('heartbeat').slice(-1)[0]?.report?.runningOps;
+    assert.deepEqual(
+      named?.map(({ id }) => id),
+      ['run-1'],
+    );
+    assert.deepEqual(service.callsOf('claim'), []);
+    held.remove?.();
+    await harness.clock.until('a claim', () => service.callsOf('claim').length > 0, 100);
+    container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+  });
+
+  test('that the engine does not show is removed before its attempt is given up', async () => {
+    const { harness, run, container, service, runtime } = leftRun();
+    runtime.onAdopt = () => Promise.reject(new Error('the engine does not show the container'));
+    let isRemovedFirst: boolean | null = null;
+    service.onCall = ({ event }) => {
+      if (event?.type === 'FAILED') isRemovedFirst ??= container.removed;
+      return undefined;
+    };
+    await harness.start();
+    await harness.untilState(run, 'FAILED');
+    assert.equal(isRemovedFirst, true);
+    assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
+  });
+
+  test('keeps its absence when the worker is stopped before the engine shows its containers', async () => {
+    const { harness, run, service, runtime } = leftRun();
+    runtime.onFind = () => Promise.reject(new Error('the engine is away'));
+    void harness.start();
+    await harness.clock.pass(5_000);
+    assert.equal(await harness.end(), 0);
+    assert.deepEqual(
+      [service.callsOf('heartbeat'), service.callsOf('removeWorker'), run.timeline],
+      [[], [], []],
+    );
+  });
+
   test('of a lost attempt is removed before the worker claims, and nothing of it is reported', async () => {
     for (const lost of [
       { attempt: 2, workerId: 'other' },
