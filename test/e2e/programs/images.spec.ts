@@ -45,7 +45,13 @@ afterAll(async () => {
 async function execute(send: Send, image: string, text: string): Promise<any> {
   const created = await send('POST', '/runs', { body: { image, inputs: { text } } });
   assert.equal(created.status, 201, created.text);
-  const read = async () => (await send('GET', `/runs/${created.body.id}`)).body;
+  return ended(send, `/runs/${created.body.id}`);
+}
+
+/** Waits for the end of a run. */
+// oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+async function ended(send: Send, path: string): Promise<any> {
+  const read = async () => (await send('GET', path)).body;
   await until(async () => ['COMPLETED', 'FAILED'].includes((await read()).state), 'the run has ended');
   return read();
 }
@@ -126,6 +132,41 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
       ...options,
     });
 
+  const startWorker = (
+    env: Readonly<Record<string, string>> = {},
+    binds: readonly string[] = [],
+  ): Promise<ImageContainer> => {
+    const socket = forTests.engine.host.replace('unix://', '');
+    return start(
+      references.worker,
+      {
+        SERVICE_URL: `http://127.0.0.1:${port}`,
+        SERVICE_API_KEY: KEYS.worker,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
+        ...env,
+      },
+      {
+        host: {
+          Binds: [`${socket}:/var/run/docker.sock`, ...binds],
+          GroupAdd: [String(statSync(socket).gid)],
+        },
+      },
+    );
+  };
+
+  /** One that leaves its runs to its next container. */
+  const startReplaced = (): Promise<ImageContainer> =>
+    startWorker(
+      {
+        SERVICE_WORKER_ID: 'replaced',
+        SERVICE_WORKER_TAGS: 'replaced',
+        SERVICE_WORKER_ON_STOP: 'leave',
+        SERVICE_WORKER_STATE_DIR: '/var/lib/longshore-worker',
+      },
+      ['worker-state:/var/lib/longshore-worker'],
+    );
+
   beforeAll(async () => {
     const text = readFileSync(DOCKERFILE, 'utf8');
     images = await ImagesInEngine.prepare(forTests.engine, text, [
@@ -185,28 +226,30 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
   });
 
   test('have a worker without root that executes runs in containers of the same engine', async () => {
-    const socket = forTests.engine.host.replace('unix://', '');
-    worker = await start(
-      references.worker,
-      {
-        SERVICE_URL: `http://127.0.0.1:${port}`,
-        SERVICE_API_KEY: KEYS.worker,
-        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
-        SERVICE_WORKER_NETWORK: 'none',
-      },
-      {
-        host: {
-          Binds: [`${socket}:/var/run/docker.sock`],
-          GroupAdd: [String(statSync(socket).gid)],
-        },
-      },
-    );
+    worker = await startWorker();
     await worker.until('healthy');
     assert.equal((await worker.process()).get('Uid'), '10001\t10001\t10001\t10001');
     const run = await execute(send, await forTests.engine.publishExample('word-count'), 'one two three');
     assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 3], JSON.stringify(run));
     const list = await worker.run(['longshore', 'run', 'list'], { SERVICE_API_KEY: KEYS.admin });
     assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
+  });
+
+  test('have a worker whose next container goes on with the runs of the one before, by the volume with its folder', async () => {
+    const first = await startReplaced();
+    await first.until('healthy');
+    const script = 'echo begun; sleep 15; echo done; echo \'{"x": 1}\' >"$SERVICE_OUTPUT_PATH"';
+    const image = await forTests.engine.publishScript('slow', script);
+    const created = await send('POST', '/runs', { body: { image, selector: ['replaced'] } });
+    const path = `/runs/${created.body.id}`;
+    await until(async () => (await send('GET', `${path}/logs`)).text.includes('begun'), 'it has begun');
+    assert.equal(await first.stop(60), 0, await first.output());
+    const second = await startReplaced();
+    const run = await ended(send, path);
+    assert.deepEqual([run.state, run.current_attempt, run.outputs], ['COMPLETED', 1, { x: 1 }]);
+    const { text } = await send('GET', `${path}/logs`);
+    assert.deepEqual([text.split('begun').length, text.split('done').length], [2, 2], text);
+    assert.equal(await second.stop(60), 0, await second.output());
   });
 
   test('have a service that makes and keeps an admin key when none is given', async () => {
