@@ -150,8 +150,6 @@ export class JobExecution extends RunExecution {
   protected async beforeReport(outcome: Outcome): Promise<void> {
     this.running.abort();
     if (outcome.kind === 'left') {
-      this.sender.close('left');
-      this.log.close();
       this.readingEnded.abort();
     } else if (!this.hasExited) {
       this.removed = this.remove();
@@ -162,7 +160,6 @@ export class JobExecution extends RunExecution {
   protected async afterReport(end: RunEnd): Promise<void> {
     // The next process repeats a report without an answer.
     const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
-    if (end === 'left') this.log.close();
     if (!isKept) await this.unlessLeft(this.removed ?? this.remove());
     this.readingEnded.abort();
   }

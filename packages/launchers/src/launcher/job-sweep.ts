@@ -55,7 +55,10 @@ export class JobSweep {
    * without an answer, so that one of them does not keep the others waiting.
    */
   async recover(signal: AbortSignal): Promise<void> {
-    await this.adoptions.recover(this.ownJobs().map(foundJob), signal);
+    const own = this.ownJobs();
+    if (own.length > 0)
+      this.context.logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
+    await this.adoptions.recover(own.map(foundJob), signal);
   }
 
   /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */

@@ -1,5 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import { EnginePause } from '@longshore/worker/claims/engine-pause';
+import { claimedAgain } from '@longshore/worker/execution/adoption';
 import type { Executor, ExecutorHost, RunExecution } from '@longshore/worker/execution/run-execution';
 import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
@@ -59,10 +60,7 @@ export class Launcher implements Executor {
     };
     this.sweep = new JobSweep(context, {
       engine,
-      isExecuted: ({ runId, attempt }) =>
-        [...this.executions].some(
-          ({ claimed }) => claimed.id === runId && (claimed.attempt ?? attempt) === attempt,
-        ),
+      isExecuted: ({ runId, attempt }) => [...this.executions].some((one) => one.executes(runId, attempt)),
       adopt: (job, run) => this.adopt(job, run),
     });
   }
@@ -122,10 +120,8 @@ export class Launcher implements Executor {
   }
 
   private adopt(job: EngineJob, run: RunView): void {
-    const { image, inputs, constraints, container, trace, mustStartInTime } = run;
-    const claimed = { id: job.runId, image, inputs, constraints, attempt: job.attempt, container, trace };
-    const isStarted = run.state === 'RUNNING';
-    const execution = new JobExecution(this.parts, claimed, { job, isStarted, mustStartInTime });
+    const adopted = { job, isStarted: run.state === 'RUNNING', mustStartInTime: run.mustStartInTime };
+    const execution = new JobExecution(this.parts, claimedAgain(job.runId, run), adopted);
     this.executions.add(execution);
     this.host.adopt(execution);
   }

@@ -1,6 +1,6 @@
 import { Backoff } from '@longshore/common/backoff';
 import { isRunUnknown } from '../service-api/service-answer.js';
-import type { RunView } from '../service-api/service-api.js';
+import type { ClaimedRun, RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import { lossReason } from './run-requests.js';
 
@@ -47,9 +47,7 @@ export class Adoptions<F extends FoundAttempt> {
    * @returns those about which nothing is decided
    */
   async recover(found: readonly F[], signal: AbortSignal): Promise<readonly F[]> {
-    const { clock, random, logger } = this.context;
-    if (found.length > 0)
-      logger.info({ attempts: found.length }, 'found attempts of an earlier process of this worker');
+    const { clock, random } = this.context;
     let hasAnswered = false;
     const undecided: F[] = [];
     await inGroups(found, async (one) => {
@@ -90,6 +88,12 @@ export class Adoptions<F extends FoundAttempt> {
     }
     return 'answered';
   }
+}
+
+/** The run of an attempt that is adopted, as its claim gave it. */
+export function claimedAgain(id: string, run: RunView): ClaimedRun {
+  const { image, inputs, constraints, container, trace, currentAttempt: attempt } = run;
+  return { id, image, inputs, constraints, attempt, container, trace };
 }
 
 /** Does work for all, some at a time. */

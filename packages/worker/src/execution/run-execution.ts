@@ -9,6 +9,7 @@ import type { ContainerExit, ContainerTimes, LogLine } from '../runtime/runtime.
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import {
   neededCapabilities,
+  secretFiles,
   type ClaimedRun,
   type RunOwnership,
   type RunSecrets,
@@ -96,6 +97,12 @@ export abstract class RunExecution {
     this.requests = new RunRequests(context, claimed, this.stopSignal, this.logger);
   }
 
+  /** Whether it executes the attempt of the run. While its own attempt is not known, it may be any. */
+  executes(runId: string, attempt: number): boolean {
+    const { id, attempt: own } = this.claimed;
+    return id === runId && (own ?? attempt) === attempt;
+  }
+
   /** Whether heartbeats list the run. */
   get isHeld(): boolean {
     return !this.isToldLost;
@@ -165,6 +172,10 @@ export abstract class RunExecution {
   async run(): Promise<RunEnd> {
     const { outcome, note } = this.show(await this.execute());
     this.watching.abort();
+    if (outcome.kind === 'left') {
+      this.sender.close('left');
+      this.log.close();
+    }
     await this.beforeReport(outcome);
     await this.log.finish(note);
     const end = await this.trace.step('report', () =>
@@ -172,6 +183,7 @@ export abstract class RunExecution {
     );
     this.trace.end(outcome, end);
     this.shared.unshippedLogs.add(this.log);
+    if (end === 'left') this.log.close();
     await this.afterReport(end);
     return end;
   }
@@ -254,11 +266,8 @@ export abstract class RunExecution {
    * @param given by the names of variables and the paths of files
    */
   protected maskGiven(...given: readonly Readonly<Record<string, string | Buffer>>[]): void {
-    const { secrets, files } = this.claimed.container;
-    const names = [
-      ...Object.keys(secrets),
-      ...Object.keys(files).filter((path) => files[path]?.secret !== undefined),
-    ];
+    const { container } = this.claimed;
+    const names = [...Object.keys(container.secrets), ...secretFiles(container)];
     this.mask = SecretMask.of(...given);
     if (!names.every((name) => given.some((values) => Object.hasOwn(values, name)))) this.holdBack();
   }

@@ -27,7 +27,13 @@ import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
-import type { ClaimedRun, LogPosition, RunSecrets, RunView } from '../service-api/service-api.js';
+import {
+  secretFiles,
+  type ClaimedRun,
+  type LogPosition,
+  type RunSecrets,
+  type RunView,
+} from '../service-api/service-api.js';
 
 /** A pull that takes longer is told on the timeline, in milliseconds. */
 const LONG_PULL_MS = 2_000;
@@ -136,11 +142,7 @@ export class ContainerExecution extends RunExecution {
 
   /** A container that has ended stays until its end is reported, so that no crash loses its outputs. */
   protected async beforeReport(outcome: Outcome): Promise<void> {
-    if (outcome.kind === 'left') {
-      this.sender.close('left');
-      this.log.close();
-      return;
-    }
+    if (outcome.kind === 'left') return;
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(outcome.summary);
     if (this.hasEnded && this.keptContainer !== null) {
@@ -156,7 +158,6 @@ export class ContainerExecution extends RunExecution {
   }
 
   protected async afterReport(end: RunEnd): Promise<void> {
-    if (end === 'left') this.log.close();
     // The next process repeats a report without an answer.
     const isLeft = end === 'left' || (end === 'unreported' && this.removed === null);
     if (!isLeft) await (this.removed ?? this.removeContainer());
@@ -286,9 +287,9 @@ export class ContainerExecution extends RunExecution {
   }
 
   private adopt(found: FoundContainer, { cursor }: LogPosition): Promise<AdoptedContainer> {
-    const { mounts, files } = this.claimed.container;
-    const secretFiles = Object.keys(files).filter((path) => files[path]?.secret !== undefined);
-    const adopted = this.parts.runtime.adopt(found, { mounts, secretFiles, cursor });
+    const { container } = this.claimed;
+    const { mounts } = container;
+    const adopted = this.parts.runtime.adopt(found, { mounts, secretFiles: secretFiles(container), cursor });
     adopted.catch(() => undefined);
     return adopted;
   }

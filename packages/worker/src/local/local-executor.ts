@@ -3,6 +3,7 @@ import { Capacity, CapacityQueue } from '../claims/capacity.js';
 import { errorText } from '@longshore/common/errors';
 import { GpuWatch } from '../claims/gpu-watch.js';
 import type { GpuReading } from '../claims/resources.js';
+import { claimedAgain } from '../execution/adoption.js';
 import { repeat } from '../process/clock.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
@@ -56,7 +57,7 @@ export class LocalExecutor implements Executor {
   private offered: Resources;
   private readonly parts: ContainerParts;
   private readonly recovery: LocalRecovery;
-  private readonly executions = new Set<ContainerExecution>();
+  private readonly executions = new Set<RunExecution>();
 
   constructor(
     private readonly host: ExecutorHost,
@@ -93,10 +94,7 @@ export class LocalExecutor implements Executor {
     this.recovery = new LocalRecovery(context, {
       runtime,
       isSuccessor,
-      isExecuted: (runId, attempt) =>
-        [...this.executions].some(
-          ({ claimed }) => claimed.id === runId && (claimed.attempt ?? attempt) === attempt,
-        ),
+      isExecuted: (runId, attempt) => [...this.executions].some((one) => one.executes(runId, attempt)),
       adopt: (runId, run, container, log) => this.adopt(runId, run, container, log),
       removeOthers: (signal) => this.leftovers.removeOwn(signal),
       onDone: onCapacityFreed,
@@ -140,18 +138,14 @@ export class LocalExecutor implements Executor {
   }
 
   private adopt(runId: string, run: RunView, found: FoundContainer | null, log: LogPosition): void {
-    const { image, inputs, constraints, container, trace, currentAttempt: attempt } = run;
-    const claimed = { id: runId, image, inputs, constraints, attempt, container, trace };
-    const isStarted = run.state === 'RUNNING';
-    const execution = new ContainerExecution(this.parts, claimed, { found, attempt, log, isStarted });
+    const left = { found, attempt: run.currentAttempt, log, isStarted: run.state === 'RUNNING' };
+    const execution = new ContainerExecution(this.parts, claimedAgain(runId, run), left);
     this.executions.add(execution);
     this.host.adopt(execution);
   }
 
   onEnd(execution: RunExecution): void {
-    for (const ended of this.executions) {
-      if (ended === execution) this.executions.delete(ended);
-    }
+    this.executions.delete(execution);
     this.enginePause.recordEnd(execution);
   }
 

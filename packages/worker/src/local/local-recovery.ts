@@ -86,7 +86,9 @@ export class LocalRecovery {
   }
 
   private async settleAll(found: readonly FoundContainer[], signal: AbortSignal): Promise<void> {
-    const { api, workerId } = this.context;
+    const { api, workerId, logger } = this.context;
+    if (found.length > 0)
+      logger.info({ containers: found.length }, 'found containers of an earlier process of this worker');
     const read = async (): Promise<readonly HeldAttempt[]> => answered(await api.listHeld(workerId));
     // Without containers, the worker timeout does the same, though later.
     const tries = found.length > 0 ? Infinity : HELD_TRIES;
@@ -99,7 +101,7 @@ export class LocalRecovery {
   }
 
   private async finish(signal: AbortSignal): Promise<void> {
-    if (this.done || this.undecided.length > 0 || signal.aborted) return;
+    if (this.undecided.length > 0 || signal.aborted) return;
     await this.options.removeOthers(signal);
     if (signal.aborted) return;
     if (this.options.isSuccessor) await this.reportGone(signal);

@@ -46,9 +46,7 @@ export function takeIdentity({
   const folder = stateDir === null ? openDefaultFolder(env) : openFolder(stateDir);
   const instance = readInstance(folder);
   if (workerId !== null) {
-    const lock = lockOf(folder, workerId);
-    const isSuccessor = hasOwner(lock);
-    const owner = takeLock(lock);
+    const { owner, isSuccessor } = takeId(folder, workerId);
     if (owner === null) return { workerId, instance, isSuccessor };
     throw new SettingsError([
       `SERVICE_WORKER_ID: the id '${workerId}' is in use on this machine by process ${owner}; ` +
@@ -58,9 +56,8 @@ export function takeIdentity({
   const first = `${hostPart(host)}-${instance}`;
   for (let slot = 1; slot <= MAX_SLOTS; slot++) {
     const id = slot === 1 ? first : `${first}-${slot}`;
-    const lock = lockOf(folder, id);
-    const isSuccessor = hasOwner(lock);
-    if (takeLock(lock) === null) return { workerId: id, instance, isSuccessor };
+    const { owner, isSuccessor } = takeId(folder, id);
+    if (owner === null) return { workerId: id, instance, isSuccessor };
   }
   throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${folder}' has ${MAX_SLOTS} running workers`]);
 }
@@ -72,6 +69,13 @@ export function hostPart(host: string): string {
     .replace(/^[^A-Za-z0-9]+/, '')
     .slice(0, 100);
   return id === '' ? 'worker' : id;
+}
+
+/** Takes the lock of an id. `owner`: as of `takeLock`; `isSuccessor`: whether another process has, or had, it. */
+function takeId(folder: string, workerId: string): { owner: number | null; isSuccessor: boolean } {
+  const lock = lockOf(folder, workerId);
+  const isSuccessor = existsSync(lock) && linksIn(lock).length > 0;
+  return { owner: takeLock(lock), isSuccessor };
 }
 
 /** Ids may hold characters that file names may not. */
@@ -143,11 +147,6 @@ export function takeLock(folder: string): number | null {
     // A slower process than another one: its number was free again.
     rmSync(join(folder, String(own)), { force: true });
   }
-}
-
-/** Whether a process has, or had, the lock. */
-function hasOwner(folder: string): boolean {
-  return existsSync(folder) && linksIn(folder).length > 0;
 }
 
 /** The numbers, lowest first. */

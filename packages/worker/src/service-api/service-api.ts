@@ -347,6 +347,11 @@ export function secretNames(container: RunContainer): string[] {
   return [...new Set([...Object.values(secrets), ...listed, ...(login === null ? [] : [login])])];
 }
 
+/** Paths of the files of a run that have values of secrets. */
+export function secretFiles({ files }: Pick<RunContainer, 'files'>): string[] {
+  return Object.keys(files).filter((path) => files[path]?.secret !== undefined);
+}
+
 /** What of the options the container gets as it is. */
 export function carriedOptions(container: RunContainer): CarriedOptions {
   const {
