@@ -37,7 +37,8 @@ export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps' | 'awayMs'>;
 
 /** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
 interface WrittenHeartbeat {
-  readonly heartbeat: Heartbeat;
+  readonly heartbeat: Omit<Heartbeat, 'awayMs'>;
+  readonly awayMs: number | null;
   readonly keyId: string;
   readonly description: string;
   readonly descriptionHash: string;
@@ -97,14 +98,21 @@ export class HeartbeatWriter {
   }
 
   /** @throws TooManyHeartbeats, OverLimit, or an error of the database */
-  async write(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
-    const { id: _id, runningOps, awayMs: _awayMs, ...described } = heartbeat;
+  async write({ awayMs, ...heartbeat }: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
+    const { id: _id, runningOps, ...described } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, bytesForRuns(heartbeat, this.limits.maxWorkerBytes));
     const description = JSON.stringify(described satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);
     const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;
-    const written = { heartbeat, keyId, description, descriptionHash: hashOf(description), running };
+    const written = {
+      heartbeat,
+      awayMs: awayMs ?? null,
+      keyId,
+      description,
+      descriptionHash: hashOf(description),
+      running,
+    };
     const worker = await this.#writes.submit(written).catch((error: unknown) => {
       throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
     });
@@ -175,7 +183,7 @@ export class HeartbeatWriter {
         running_ids: running && JSON.stringify(running.ids),
         running_ops: running?.text ?? null,
         earlier_ids: earlierIds.length === 0 ? null : JSON.stringify(earlierIds),
-        away_ms: newest.heartbeat.awayMs ?? null,
+        away_ms: newest.awayMs,
       })),
       6,
     );
@@ -339,9 +347,8 @@ function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {
 }
 
 function toWorker({ newest, running }: MergedHeartbeats, row: HeartbeatRow): PooledWorker {
-  const { awayMs: _awayMs, ...described } = newest.heartbeat;
   return {
-    ...described,
+    ...newest.heartbeat,
     runningOps: running?.ops ?? row.runningOps ?? [],
     createdAt: row.createdAt,
     lastHeartbeatAt: row.lastHeartbeatAt,

@@ -1,4 +1,6 @@
+import { LessThanOrEqual, type Repository } from 'typeorm';
 import type { Author } from '../../auth/audit-log.js';
+import type { WorkerAbsenceEntity } from '../../database/entities/worker.entity.js';
 import { inBatches } from '../../database/sql/in-batches.js';
 import { tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import {
@@ -21,7 +23,6 @@ import {
   type WorkerPool,
 } from './worker-pool.js';
 import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
-import type { WorkerAbsencesRepository } from './worker-absences.repository.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** Departed runs that are kept for a worker; with more, its reports are ignored. */
@@ -117,26 +118,26 @@ export class MemoryWorkerPool implements WorkerPool {
   private constructor(
     private readonly timeoutMs: number,
     private readonly drains: WorkerDrainsRepository,
-    private readonly absences: WorkerAbsencesRepository,
+    private readonly absences: Repository<WorkerAbsenceEntity>,
     private readonly limits: PoolLimits,
     private readonly now: () => number,
     draining: readonly string[],
-    away: ReadonlyMap<string, Date>,
+    away: readonly WorkerAbsenceEntity[],
   ) {
     this.#draining = new Set(draining);
-    this.#away = new Map(away);
+    this.#away = new Map(away.map(({ workerId, until }) => [workerId, until]));
   }
 
   /** An empty pool with the stored drains and absences. @param now epoch milliseconds */
   static async open(
     timeoutMs: number,
     drains: WorkerDrainsRepository,
-    absences: WorkerAbsencesRepository,
+    absences: Repository<WorkerAbsenceEntity>,
     limits: PoolLimits,
     now: () => number = Date.now,
   ): Promise<MemoryWorkerPool> {
-    const [draining, away] = [await drains.list(), await absences.list()];
-    return new MemoryWorkerPool(timeoutMs, drains, absences, limits, now, draining, away);
+    const draining = await drains.list();
+    return new MemoryWorkerPool(timeoutMs, drains, absences, limits, now, draining, await absences.find());
   }
 
   async heartbeat(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
@@ -271,7 +272,7 @@ export class MemoryWorkerPool implements WorkerPool {
     });
     await this.drains.markSeen(seen);
     for (const [id, until] of this.#away) if (until.getTime() <= this.now()) this.#away.delete(id);
-    await this.absences.removeEnded(new Date(this.now()));
+    await this.absences.delete({ until: LessThanOrEqual(new Date(this.now())) });
     const limit = new Date(this.now() - FORGET_AFTER_MS);
     removed += await inBatches(BATCH, stop, async () => {
       const ids = await this.drains.removeUnseen(limit, BATCH);
@@ -289,10 +290,10 @@ export class MemoryWorkerPool implements WorkerPool {
 
   async #writeAbsence(id: string, until: Date | null): Promise<void> {
     if (until === null) {
-      await this.absences.remove(id);
+      await this.absences.delete({ workerId: id });
       this.#away.delete(id);
     } else {
-      await this.absences.put(id, until);
+      await this.absences.upsert({ workerId: id, until }, ['workerId']);
       this.#away.set(id, until);
     }
   }

@@ -1,18 +1,19 @@
 import { Injectable, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
 import { withTimeout } from '@longshore/common/timeout';
 import { Gauge } from 'prom-client';
-import { DataSource } from 'typeorm';
+import { getRepositoryToken } from '@nestjs/typeorm';
+import { DataSource, type Repository } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { Settings } from '../../config/settings.js';
+import { WorkerAbsenceEntity } from '../../database/entities/worker.entity.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { ReservedConnection } from '../../database/failover/reserved-connection.js';
 import { HeartbeatWriter } from './heartbeat-writer.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { SharedWorkerPool } from './shared-worker-pool.js';
-import { WorkerAbsencesRepository } from './worker-absences.repository.js';
 import { WorkerDrainsRepository } from './worker-drains.repository.js';
 import { ABILITIES } from '../../runs/machine/event-types.js';
 import { WORKER_GROUPS, WorkerPool } from './worker-pool.js';
@@ -97,16 +98,21 @@ class PoolMetrics {
 }
 
 export const POOL_PROVIDERS: Provider[] = [
-  WorkerAbsencesRepository,
   WorkerDrainsRepository,
   {
     provide: WorkerPool,
-    inject: [Settings, DataSource, WorkerDrainsRepository, WorkerAbsencesRepository, DatabaseMetrics],
+    inject: [
+      Settings,
+      DataSource,
+      WorkerDrainsRepository,
+      getRepositoryToken(WorkerAbsenceEntity),
+      DatabaseMetrics,
+    ],
     useFactory: (
       settings: Settings,
       dataSource: DataSource,
       drains: WorkerDrainsRepository,
-      absences: WorkerAbsencesRepository,
+      absences: Repository<WorkerAbsenceEntity>,
       metrics: DatabaseMetrics,
     ): WorkerPool | Promise<WorkerPool> => {
       const timeoutMs = settings.workerTimeout * 1000;

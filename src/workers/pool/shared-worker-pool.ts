@@ -26,11 +26,16 @@ import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 /** When the worker timeout began, with the timeout as parameter 1. */
 const TIMEOUT_START = `c.now - $1::double precision * interval '1 millisecond'`;
 
-/** Until when a worker `w` is away; null: it is not. */
-const AWAY_UNTIL =
-  '(select a.until from worker_absences a where a.worker_id = w.worker_id and a.until > c.now)';
+/** The registered workers `w` with their descriptions `s`, the time `c`, and the absence `a` of those that are away. */
+const WORKERS = `worker_pool w
+         join worker_descriptions s
+           on s.worker_id = w.worker_id
+        cross join clock c
+         left join worker_absences a
+           on a.worker_id = w.worker_id
+          and a.until > c.now`;
 
-const IS_ACTIVE = `w.last_heartbeat_at >= ${TIMEOUT_START} and ${AWAY_UNTIL} is null`;
+const IS_ACTIVE = `w.last_heartbeat_at >= ${TIMEOUT_START} and a.until is null`;
 
 const SELECT_WORKERS = `with ${CLOCK}
        select w.worker_id as id,
@@ -39,12 +44,9 @@ const SELECT_WORKERS = `with ${CLOCK}
               w.created_at as "createdAt",
               w.last_heartbeat_at as "lastHeartbeatAt",
               ${IS_ACTIVE} as "isActive",
-              ${AWAY_UNTIL} as "awayUntil",
+              a.until as "awayUntil",
               exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"
-         from worker_pool w
-         join worker_descriptions s
-           on s.worker_id = w.worker_id
-        cross join clock c
+         from ${WORKERS}
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
@@ -139,16 +141,13 @@ export class SharedWorkerPool implements WorkerPool {
               (count(*) filter (where standing = 'stale'))::integer as stale
          from (
            select case
-                    when ${AWAY_UNTIL} is not null then 'away'
+                    when a.until is not null then 'away'
                     when w.last_heartbeat_at < ${TIMEOUT_START} then 'stale'
                     when d.worker_id is not null then 'draining'
                     when s.description #> '{notClaiming,0}' is not null then 'not_claiming'
                     else 'active'
                   end as standing
-             from worker_pool w
-             join worker_descriptions s
-               on s.worker_id = w.worker_id
-            cross join clock c
+             from ${WORKERS}
              left join worker_drains d
                on d.worker_id = w.worker_id
             where w.last_heartbeat_at > c.now - ${FORGET_AFTER}
@@ -163,10 +162,7 @@ export class SharedWorkerPool implements WorkerPool {
       this.dataSource,
       `with ${CLOCK}
        select u.value ->> 'ability' as ability, count(*)::integer as count
-         from worker_pool w
-         join worker_descriptions s
-           on s.worker_id = w.worker_id
-        cross join clock c
+         from ${WORKERS}
         cross join lateral jsonb_array_elements((s.description -> 'unable')::jsonb) u
         where ${IS_ACTIVE}
         group by 1`,
@@ -187,10 +183,7 @@ export class SharedWorkerPool implements WorkerPool {
            select s.description #>> '{engine,name}' as name,
                   (s.description #>> '{engine,pending}')::integer as pending,
                   (s.description #>> '{engine,running}')::integer as running
-             from worker_pool w
-             join worker_descriptions s
-               on s.worker_id = w.worker_id
-            cross join clock c
+             from ${WORKERS}
             where ${IS_ACTIVE}
          ) e
         where name is not null

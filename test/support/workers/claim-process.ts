@@ -13,7 +13,6 @@ import { EmptyClaimPredictor, ServedNotices } from '../../../src/claims/empty-cl
 import { ClaimService } from '../../../src/claims/claim.service.js';
 import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
-import { WorkerAbsencesRepository } from '../../../src/workers/pool/worker-absences.repository.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { journalOn, openJournal } from '../runs/journal.js';
@@ -93,7 +92,7 @@ export class ClaimProcess {
     const pool = await MemoryWorkerPool.open(
       3_600_000,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
-      new WorkerAbsencesRepository(dataSource.getRepository(WorkerAbsenceEntity)),
+      dataSource.getRepository(WorkerAbsenceEntity),
       POOL_LIMITS,
     );
     const notices = new CommitNotices(dataSource, log, times);

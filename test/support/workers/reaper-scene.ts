@@ -11,7 +11,6 @@ import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { HealthChecks } from '../../../src/health/health-checks.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
-import { WorkerAbsencesRepository } from '../../../src/workers/pool/worker-absences.repository.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import type { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import { LostRunSearch } from '../../../src/workers/reaper/lost-run-search.js';
@@ -100,7 +99,7 @@ export class ReaperScene {
       await pool.onApplicationBootstrap();
       scene = new ReaperScene(dataSource, pool, options);
     } else {
-      const absences = new WorkerAbsencesRepository(dataSource.getRepository(WorkerAbsenceEntity));
+      const absences = dataSource.getRepository(WorkerAbsenceEntity);
       const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, absences, POOL_LIMITS, now);
       scene = new ReaperScene(dataSource, pool, options);
     }

@@ -3,7 +3,6 @@ import { WorkerAbsenceEntity, WorkerDrainEntity } from '../../../src/database/en
 import { HeartbeatWriter } from '../../../src/workers/pool/heartbeat-writer.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { SharedWorkerPool } from '../../../src/workers/pool/shared-worker-pool.js';
-import { WorkerAbsencesRepository } from '../../../src/workers/pool/worker-absences.repository.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import type { Heartbeat, PoolLimits, RunningOp, WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 
@@ -61,7 +60,7 @@ export async function memoryBench(
     MemoryWorkerPool.open(
       timeoutMs,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
-      new WorkerAbsencesRepository(dataSource.getRepository(WorkerAbsenceEntity)),
+      dataSource.getRepository(WorkerAbsenceEntity),
       limits,
       () => now,
     );
