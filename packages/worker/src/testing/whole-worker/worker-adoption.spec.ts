@@ -26,6 +26,15 @@ function printAt(container: FakeContainer, text: string, line: number, end: numb
   container.printLine({ stream: 'stdout', text, bytes: { line, end } });
 }
 
+/** Starts the worker; the container has printed the lines one, two and tre, and ends. */
+async function endWithThreeLines({ harness, run, container }: Pick<Scene, 'harness' | 'run' | 'container'>) {
+  for (const [index, text] of ['one', 'two', 'tre'].entries())
+    printAt(container, text, 4 * index, 4 * index + 4);
+  await harness.start();
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+}
+
 const noteOf = (msg: string): string => JSON.stringify({ type: 'NOTE', msg });
 
 describe('a container of an earlier process', () => {
@@ -142,11 +151,7 @@ describe('a container of an earlier process', () => {
     ];
     const address = { runId: run.id, attempt: 1, workerId: WORKER, number: 0 };
     service.logs.store(address, { firstLine: 0, lines, skippedBytes: 0, isLast: false, cursor: '8' });
-    for (const [index, text] of ['one', 'two', 'tre'].entries())
-      printAt(container, text, 4 * index, 4 * index + 4);
-    await harness.start();
-    container.end(0);
-    await harness.untilState(run, 'COMPLETED');
+    await endWithThreeLines({ harness, run, container });
     assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', 'tre', '<end>']);
     assert.deepEqual(harness.runtime.adoptions, [{ mounts: [], secretFiles: [], cursor: '8' }]);
     assert.deepEqual(
@@ -164,11 +169,7 @@ describe('a container of an earlier process', () => {
       if (what === 'putLogChunk' && address?.number === 0) service.logs.store(held, late);
       return undefined;
     };
-    for (const [index, text] of ['one', 'two', 'tre'].entries())
-      printAt(container, text, 4 * index, 4 * index + 4);
-    await harness.start();
-    container.end(0);
-    await harness.untilState(run, 'COMPLETED');
+    await endWithThreeLines({ harness, run, container });
     assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', 'tre', '<end>']);
   });
 
