@@ -4,10 +4,9 @@ import { rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import { TooManyHeartbeats, tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './memory-worker-pool.js';
-import { findFullKeys, removeSilent } from './silent-workers.js';
+import { CLOCK, findFullKeys, FORGET_AFTER, removeSilent } from './silent-workers.js';
 import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import {
-  FORGET_AFTER_MS,
   FULL_POOL_TIMEOUTS,
   NO_KEY,
   type Heartbeat,
@@ -25,13 +24,6 @@ const LIMITS = {
   maxWaiting: 20_000,
   maxWaitingBytes: 64 * 1024 * 1024,
 };
-
-/** The database's time, read once for each statement. */
-export const CLOCK = `clock as materialized (
-         select date_trunc('milliseconds', clock_timestamp()) as now
-       )`;
-
-export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
 export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps' | 'awayMs'>;
 

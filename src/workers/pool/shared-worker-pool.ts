@@ -19,8 +19,8 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
-import { CLOCK, FORGET_AFTER, type HeartbeatWriter, type WorkerDescription } from './heartbeat-writer.js';
-import { POOL_BATCH, removeSilent } from './silent-workers.js';
+import type { HeartbeatWriter, WorkerDescription } from './heartbeat-writer.js';
+import { CLOCK, FORGET_AFTER, POOL_BATCH, removeSilent } from './silent-workers.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** When the worker timeout began, with the timeout as parameter 1. */

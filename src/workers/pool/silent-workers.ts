@@ -1,4 +1,12 @@
+import { FORGET_AFTER_MS } from './worker-pool.js';
 import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
+
+/** The database's time, read once for each statement. */
+export const CLOCK = `clock as materialized (
+         select date_trunc('milliseconds', clock_timestamp()) as now
+       )`;
+
+export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
 /** Workers that one statement reads or removes. */
 export const POOL_BATCH = 500;
