@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { test } from 'vitest';
 import { connectEngine } from './docker-engine.js';
 
 test('What the library inspects of a request does not grow with the open connections', async () => {
-  const server = createServer((_, response) => void response.writeHead(200).write(' ')).listen(0, '127.0.0.1');
+  const server = createServer((_, response) => void response.writeHead(200).write(' ')).listen(
+    0,
+    '127.0.0.1',
+  );
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const { port } = address;
   try {
     const docker = await connectEngine({ kind: 'tcp', host: '127.0.0.1', port, tls: null });
     const inspected = (): number =>
