@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { Run } from '../runs/machine/run.js';
 import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue/lane.js';
@@ -11,12 +11,13 @@ import {
   type Choice,
   type ChoiceContext,
   type Claimant,
-  type ClaimContext,
   type HeldRun,
   type QueuedRun,
   type Reservation,
   type SchedulingStrategy,
 } from '../runs/scheduling-strategy.js';
+import { findClaiming, WorkerPool } from '../workers/pool/worker-pool.js';
+import { SCHEDULER } from './strategies/scheduler.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
@@ -42,6 +43,8 @@ export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
     private readonly lanes: Lanes,
+    @Inject(WorkerPool) private readonly pool: Pick<WorkerPool, 'findAll'>,
+    @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {}
 
   /**
@@ -52,11 +55,10 @@ export class CandidateSelector {
    */
   async select(
     manager: EntityManager,
-    context: ClaimContext,
     claimants: readonly Claimant[],
     { now, isRetry }: { readonly now: Date; readonly isRetry: boolean },
   ): Promise<Selection> {
-    const { strategy } = context;
+    const { strategy } = this;
     const isLocked = this.queue.claimsLock(isRetry);
     const { isFifo = false } = strategy;
     const mayForget = this.queue.mayForget(manager);
@@ -79,7 +81,7 @@ export class CandidateSelector {
       for (const { concurrencyKey: key, executing } of listed) {
         if (key !== null && executing !== null && !lockedKeys.has(key)) counts.set(key, executing);
       }
-      const reachable = isFifo ? new Set<string>() : await reachableWorkers(manager, context, queued);
+      const reachable = isFifo ? new Set<string>() : await this.#findReachable(manager, queued);
       const choice = chooseEligible(strategy, present, queued, { lanes, counts }, { now, reachable });
       if (!isFifo) await this.#note(manager, choice, queued, now);
       const wanted = matched(choice.assignments, present, queued);
@@ -100,15 +102,22 @@ export class CandidateSelector {
   }
 
   /**
-   * After a FIFO strategy chose nothing: whether the queue has no other runs. Rows that other transactions have locked make the
-   * head of the plain lane look empty, and the notification of a new lane may not have arrived.
+   * After a claim got nothing, what the queue has: `none`: no run; `unseen`: runs of the plain lane, which others may have locked, or
+   * of a lane that this process did not know; `other`: runs of other lanes only.
    */
-  async hasNoOthers(manager: EntityManager): Promise<boolean> {
+  async lookAtRest(manager: EntityManager): Promise<'none' | 'unseen' | 'other'> {
     const [isPlainEmpty, hasOtherLanes] = await Promise.all([
       this.queue.isPlainEmpty(manager),
       this.lanes.discover(manager),
     ]);
-    return isPlainEmpty && !hasOtherLanes;
+    if (!isPlainEmpty || hasOtherLanes) return 'unseen';
+    return this.lanes.areEmpty ? 'none' : 'other';
+  }
+
+  /** Ids of the reserved workers of these runs that may claim now. */
+  async #findReachable(manager: EntityManager, queued: readonly QueuedRun[]): Promise<ReadonlySet<string>> {
+    const ids = new Set(queued.flatMap(({ reservedFor }) => reservedFor ?? []));
+    return new Set(ids.size === 0 ? [] : (await findClaiming(this.pool, [...ids], manager)).keys());
   }
 
   /** Writes the strategy's notes on candidates that it did not assign. */
@@ -255,16 +264,6 @@ function joined(
   if (head.length === 0) return listed;
   const open = head.filter(({ id }) => !except.has(id));
   return listed.length === 0 ? open : [...open, ...listed].toSorted(byQueueOrder);
-}
-
-/** Ids of the reserved workers of these runs that may claim now. */
-async function reachableWorkers(
-  manager: EntityManager,
-  context: ClaimContext,
-  queued: readonly QueuedRun[],
-): Promise<ReadonlySet<string>> {
-  const ids = new Set(queued.flatMap(({ reservedFor }) => reservedFor ?? []));
-  return new Set(ids.size === 0 ? [] : (await context.findClaiming([...ids], manager)).keys());
 }
 
 /** The valid assignments of a strategy: each queued run once, and no more than `max` runs per claimant. */

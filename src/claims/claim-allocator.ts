@@ -1,10 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
+import { covers } from '../auth/access.js';
 import {
   CONTENDED,
   CONTENDED_REPLAY,
   EMPTY,
+  QUEUE_EMPTY,
   REFUSED,
   type Claim,
   type ClaimedRun,
@@ -14,10 +16,12 @@ import { GroupTables, type ClaimTerms, type GroupClaims } from '../runs/journal/
 import { decide } from '../runs/machine/decide.js';
 import { isRejected, type Policy } from '../runs/machine/run-command.js';
 import type { ClaimableRun } from '../runs/queue/lane.js';
-import type { Claimant, HeldRun } from '../runs/scheduling-strategy.js';
+import type { Claimant, ClaimingWorker, HeldRun, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldByClaim } from '../runs/storage/run.repository.js';
 import { bytesOfGroup } from '../runs/storage/run-views.js';
+import { findClaiming, WorkerPool } from '../workers/pool/worker-pool.js';
+import { SCHEDULER } from './strategies/scheduler.js';
 import { CandidateSelector, type Candidate } from './candidate-selector.js';
 
 /** Maximum number of runs for all claims of a group that ask for several: bounds the size of the commit. */
@@ -37,6 +41,8 @@ export class ClaimAllocator implements GroupClaims {
     private readonly tables: GroupTables,
     private readonly held: HeldRunRepository,
     private readonly selector: CandidateSelector,
+    @Inject(WorkerPool) private readonly pool: Pick<WorkerPool, 'findAll'>,
+    @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
@@ -51,12 +57,16 @@ export class ClaimAllocator implements GroupClaims {
   ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.#answerRepeated(manager, claims, outcomes);
-    await this.#serveOpen(manager, open, outcomes, terms);
+    const workers = await this.#serveOpen(manager, open, outcomes, terms);
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
     const admitted = await this.tables.queue.admitAfter(manager, taken);
     await this.#storeKeys(manager, claims, outcomes);
     await this.#recheckKeys(manager, claims, outcomes);
-    return { outcomes, admitted };
+    const withWorkers = outcomes.map((outcome, at) => {
+      const worker = workers.get(claims[at]?.workerId ?? '');
+      return worker ? { ...outcome, worker } : outcome;
+    });
+    return { outcomes: withWorkers, admitted };
   }
 
   /** Writes the outcomes of claims whose key was served before. @returns the claims still to be served */
@@ -72,7 +82,7 @@ export class ClaimAllocator implements GroupClaims {
     const held = await this.#findHeldBy(manager, claims, [...claimed.values()]);
     const seen = new Set<string>();
     return claims.flatMap((claim, at) => {
-      const { idempotency, workerId, stillWanted } = claim;
+      const { idempotency, workerId, signal } = claim;
       const ids = idempotency && claimed.get(idempotency.scope);
       if (ids) {
         const runs = ids.flatMap((id) => held.get(id) ?? []).filter(({ run }) => run.workerId === workerId);
@@ -86,30 +96,26 @@ export class ClaimAllocator implements GroupClaims {
         return [];
       }
       if (idempotency) seen.add(idempotency.scope);
-      return stillWanted() ? [{ at, claim }] : [];
+      return signal.aborted ? [] : [{ at, claim }];
     });
   }
 
+  /** Writes the outcomes of open claims. @returns their workers as they are now, by id; those that may not claim are left out */
   async #serveOpen(
     manager: EntityManager,
     open: readonly OpenClaim[],
     outcomes: ClaimOutcome[],
     { now, policy, isRetry }: ClaimTerms,
-  ): Promise<void> {
-    const [first] = open;
-    if (!first) return;
-    // That of all claims of this process.
-    const { context } = first.claim;
-    const workers = await context.findClaiming(
-      [...new Set(open.map(({ claim }) => claim.workerId))],
-      manager,
-    );
-    const accepted = open.flatMap(({ at, claim }) => {
-      const worker = workers.get(claim.workerId);
-      return worker && claim.accepts?.(worker) !== false ? [{ at, max: claim.max, worker }] : [];
+  ): Promise<ReadonlyMap<string, ClaimingWorker>> {
+    if (open.length === 0) return new Map();
+    const ids = new Set(open.map(({ claim }) => claim.workerId));
+    const workers = await findClaiming(this.pool, [...ids], manager);
+    const accepted = open.flatMap(({ at, claim: { workerId, max, caller } }) => {
+      const worker = workers.get(workerId);
+      return worker && (caller === undefined || covers(caller, worker)) ? [{ at, max, worker }] : [];
     });
-    if (accepted.length === 0) return;
-    const { isFifo = false } = context.strategy;
+    if (accepted.length === 0) return workers;
+    const { isFifo = false } = this.strategy;
     // A strategy that considers what a worker holds sees each worker once per group.
     const seen = new Set<string>();
     const served = accepted.filter(({ worker: { id } }) => isFifo || (!seen.has(id) && seen.add(id)));
@@ -122,10 +128,7 @@ export class ClaimAllocator implements GroupClaims {
       held: held.get(worker.id) ?? [],
       max: max === undefined ? undefined : Math.min(max, limit),
     }));
-    const { candidates, isContended } = await this.selector.select(manager, context, claimants, {
-      now,
-      isRetry,
-    });
+    const { candidates, isContended } = await this.selector.select(manager, claimants, { now, isRetry });
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     const assigned = await this.#assign(manager, within, now, policy);
     for (const [i, { at }] of served.entries()) {
@@ -134,8 +137,13 @@ export class ClaimAllocator implements GroupClaims {
       else if (isContended || within.length < candidates.length) outcomes[at] = CONTENDED;
     }
     const empty = served.filter(({ at }) => outcomes[at] === EMPTY);
-    if (!isFifo || empty.length === 0 || (await this.selector.hasNoOthers(manager))) return;
-    for (const { at } of empty) outcomes[at] = CONTENDED;
+    if (empty.length === 0) return workers;
+    const rest = await this.selector.lookAtRest(manager);
+    for (const { at } of empty) {
+      if (rest === 'none') outcomes[at] = QUEUE_EMPTY;
+      else if (isFifo && rest === 'unseen') outcomes[at] = CONTENDED;
+    }
+    return workers;
   }
 
   /** The runs that workers hold, by worker id. Locks the workers: other processes assign nothing to them meanwhile. */
@@ -197,7 +205,7 @@ export class ClaimAllocator implements GroupClaims {
     outcomes: ClaimOutcome[],
   ): Promise<void> {
     const empty = claims.map(({ idempotency }, at) =>
-      outcomes[at] === EMPTY ? idempotency?.scope : undefined,
+      outcomes[at]?.kind === 'empty' ? idempotency?.scope : undefined,
     );
     const claimed = await this.#findClaimed(manager, empty);
     for (const [at, scope] of empty.entries()) {

@@ -6,7 +6,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HELD } from '../common/http/server/held-requests.js';
 import { TRACING } from '../common/tracing/tracing.module.js';
 import type { ClaimedRun, ClaimOutcome } from '../runs/journal/command.js';
-import type { ClaimRequest } from './claim.service.js';
+import type { ClaimRequest, EndedClaim } from './claim.service.js';
+import { WaitingClaims } from './waiting-claims.js';
 
 /** Values of the label `outcome`. */
 const OUTCOMES = ['served', 'replayed', 'empty', 'refused', 'gone', 'failed'] as const;
@@ -19,19 +20,16 @@ const OUTCOME_OF = {
   refused: 'refused',
 } as const satisfies Record<ClaimOutcome['kind'], (typeof OUTCOMES)[number]>;
 
-/** Awaits a promise; its time counts as waiting for work. */
-export type WaitFor = <T>(wait: Promise<T>) => Promise<T>;
-
 /** Metrics and spans of claims. A claim's span links to the traces of its runs, which get a span for the queue time. */
 @Injectable()
 export class ClaimInstrumentation {
   readonly #claims: Counter<'outcome'>;
   readonly #runs: Counter;
   readonly #seconds: Histogram;
-  readonly #waiting: Gauge;
 
   constructor(
     registry: Registry,
+    waiting: WaitingClaims,
     @Inject(TRACING) private readonly tracing: Tracing | null,
   ) {
     const registers = [registry];
@@ -53,33 +51,20 @@ export class ClaimInstrumentation {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
       registers,
     });
-    this.#waiting = new Gauge({
+    const gauge: Gauge = new Gauge({
       name: 'longshore_waiting_claims',
       help: 'Claims that wait for work',
       registers,
+      collect: () => gauge.set(waiting.size),
     });
   }
 
-  async observe(
-    request: ClaimRequest,
-    claim: (waitFor: WaitFor) => Promise<ClaimOutcome>,
-  ): Promise<ClaimOutcome> {
+  async observe(request: ClaimRequest, claim: () => Promise<EndedClaim>): Promise<EndedClaim> {
     const span = this.#startSpan(request);
     const startedAt = performance.now();
-    let waitedMs = 0;
-    const waitFor: WaitFor = async (wait) => {
-      const since = performance.now();
-      this.#waiting.inc();
-      try {
-        return await wait;
-      } finally {
-        this.#waiting.dec();
-        waitedMs += performance.now() - since;
-      }
-    };
     try {
-      const outcome = await (span ? spanStorage.run(span, () => claim(waitFor)) : claim(waitFor));
-      const { kind, runs } = outcome;
+      const outcome = await (span ? spanStorage.run(span, claim) : claim());
+      const { kind, runs, waitedMs } = outcome;
       const isGone = request.signal.aborted && runs.length === 0;
       this.#claims.inc({ outcome: isGone ? 'gone' : OUTCOME_OF[kind] });
       if (kind === 'served') this.#runs.inc(runs.length);

@@ -1,18 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { covers, type Caller } from '../auth/access.js';
+import { DataSource } from 'typeorm';
+import type { Caller } from '../auth/access.js';
 import { assertCovers } from '../auth/api-key.guard.js';
+import { BatchedReads } from '../database/sql/batched-reads.js';
 import { JournalOverloaded } from '../runs/run.errors.js';
-import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
+import { IdempotencyRepository, type Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { EMPTY, type Claim, type ClaimOutcome } from '../runs/journal/command.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { offerOf, type Offer } from '../runs/queue/lane.js';
-import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
-import { WorkerPool, type PooledWorker } from '../workers/pool/worker-pool.js';
-import { SCHEDULER } from './strategies/scheduler.js';
-import type { WaitFor } from './claim-instrumentation.js';
-import { EmptyClaimPredictor } from './empty-claim-predictor.js';
-import { WaitingClaims, type WakeUp } from './waiting-claims.js';
+import { WorkerPool } from '../workers/pool/worker-pool.js';
+import { WaitingClaims, type CapacityListener } from './waiting-claims.js';
+import type { WakeUp } from './waves.js';
 
 /** First pause of a contended claim in milliseconds; it doubles up to the longest. */
 const FIRST_PAUSE_MS = 5;
@@ -21,41 +20,47 @@ const LONGEST_PAUSE_MS = 250;
 /** Tries of a contended claim that does not wait. */
 const MAX_TRIES = 4;
 
-export interface ClaimRequest {
-  readonly workerId: string;
-  /** Most runs to assign; undefined: the strategy decides. */
-  readonly max?: number | undefined;
+export interface ClaimRequest extends Claim {
+  readonly caller?: Caller | undefined;
   /** Longest wait for work in milliseconds; 0: none. */
   readonly waitMs: number;
-  readonly idempotency?: Idempotency | undefined;
-  readonly caller?: Caller | undefined;
-  /** Aborts when the client is gone or the service stops. */
-  readonly signal: AbortSignal;
 }
 
-/** A worker that claims now may do so, whatever its heartbeat before said. */
-function mayClaim({ isActive, isDraining }: PooledWorker): boolean {
-  return isActive && !isDraining;
+/** The outcome of a claim that has ended. */
+export interface EndedClaim extends ClaimOutcome {
+  /** Milliseconds in which it waited for work, or for other transactions. */
+  readonly waitedMs: number;
 }
 
+/** A claim between its tries. */
+interface Waiting {
+  readonly request: ClaimRequest;
+  /** When it has waited long enough, by `performance.now()`. */
+  readonly endsAt: number;
+  readonly capacity: CapacityListener | null;
+  /** With what its worker offered in the last try. */
+  readonly worker: { readonly id: string; offer: Offer | null };
+  /** Version of the queue before the last try. */
+  version: number;
+  tries: number;
+  pauseMs: number;
+  /** Why it tries again, until the claim that woke it is settled. */
+  wakeUp: WakeUp | null;
+}
+
+/** Serves claims: tries, waits for work, and tries again. */
 @Injectable()
 export class ClaimService {
-  readonly #context: ClaimContext;
+  readonly #served: BatchedReads<string, unknown>;
 
   constructor(
     private readonly pool: WorkerPool,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
-    private readonly predictor: EmptyClaimPredictor,
     private readonly waiting: WaitingClaims,
-    @Inject(SCHEDULER) strategy: SchedulingStrategy,
+    idempotency: IdempotencyRepository,
+    dataSource: DataSource,
   ) {
-    this.#context = {
-      strategy,
-      findClaiming: async (ids, executor) => {
-        const found = await pool.findAll(ids, executor);
-        return new Map([...found].filter(([, worker]) => mayClaim(worker)));
-      },
-    };
+    this.#served = new BatchedReads((scopes) => idempotency.findClaimed(dataSource, scopes));
   }
 
   /**
@@ -64,88 +69,100 @@ export class ClaimService {
    * @throws KeyOfOtherTags when the worker has last reported what the caller's key is not bound to; JournalOverloaded, or an
    * error of the database
    */
-  async claim(request: ClaimRequest, waitFor: WaitFor = (wait) => wait): Promise<ClaimOutcome> {
-    const { workerId, max, waitMs, idempotency, caller, signal } = request;
-    const hasKey = idempotency !== undefined;
-    const stillWanted = (): boolean => !signal.aborted;
-    const worker: { id: string; offer: Offer | null } = { id: workerId, offer: null };
-    const seen: { worker?: ClaimingWorker } = {};
-    const accepts = (claiming: ClaimingWorker): boolean => {
-      seen.worker = claiming;
-      if (waitMs > 0) worker.offer = offerOf(claiming);
-      return caller === undefined || covers(caller, claiming);
+  async claim(request: ClaimRequest): Promise<EndedClaim> {
+    const { workerId, waitMs } = request;
+    const claim: Waiting = {
+      request,
+      endsAt: performance.now() + waitMs,
+      capacity: waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null,
+      worker: { id: workerId, offer: null },
+      version: 0,
+      tries: 0,
+      pauseMs: FIRST_PAUSE_MS,
+      wakeUp: null,
     };
-    const claim = {
-      workerId,
-      max,
-      context: this.#context,
-      idempotency,
-      caller,
-      stillWanted,
-      accepts,
-    };
-    const endsAt = performance.now() + waitMs;
-    const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
-    let pauseMs = FIRST_PAUSE_MS;
-    let wakeUp: WakeUp | null = null;
+    let waitedMs = 0;
     try {
-      for (let tries = 1; ; tries += 1) {
-        await this.#assertCovers(workerId, caller);
-        const version = waitMs > 0 ? this.waiting.version : 0;
-        capacity?.reset();
-        const isEmpty = tries === 1 && waitMs > 0 && (await this.predictor.predictsNothing(workerId, hasKey));
-        const outcome = isEmpty ? EMPTY : await this.#submit(claim);
-        const { kind, runs } = outcome;
-        if (kind === 'refused' && caller && seen.worker) assertCovers(caller, seen.worker);
-        const leftMs = endsAt - performance.now();
-        const mayRetry = leftMs > 0 || (kind === 'contended' && tries < MAX_TRIES);
-        // An empty answer would say that its key was never served.
-        if (outcome.isReplay && !mayRetry) throw new JournalOverloaded();
-        if (kind === 'served' || kind === 'replayed' || !mayRetry) {
-          // Replayed runs are not those that the claim was woken for.
-          wakeUp?.settle(kind, kind === 'served' ? runs.map(({ run }) => run) : []);
-          return outcome;
-        }
-        if (kind === 'contended') {
-          await waitFor(sleep(pauseMs, undefined, { signal }).catch(() => undefined));
-          if (signal.aborted) return outcome;
-          pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
-          continue;
-        }
-        wakeUp?.settle(kind, []);
-        wakeUp = null;
-        if (kind === 'refused') {
-          // Runs must not wake this claim in the place of one that may take them.
-          if (!(await waitFor(this.waiting.waitForWorker(workerId, leftMs, signal)))) return outcome;
-          continue;
-        }
-        wakeUp = await waitFor(this.waiting.wait(version, capacity, leftMs, signal, worker));
-        if (wakeUp === null) {
-          if (signal.aborted || !hasKey) return outcome;
-          // Another request with this key may have been served in the meantime: try once more.
-          if (await this.predictor.predictsNoReplay(workerId)) return outcome;
-        }
-        pauseMs = FIRST_PAUSE_MS;
+      for (;;) {
+        const outcome = await this.#try(claim);
+        const since = performance.now();
+        const triesAgain = await this.#waitAfter(outcome, claim);
+        waitedMs += performance.now() - since;
+        if (!triesAgain) return { ...outcome, waitedMs };
       }
     } finally {
-      capacity?.close();
-      wakeUp?.settle('gone', []);
+      claim.capacity?.close();
+      claim.wakeUp?.settle('gone', []);
     }
   }
 
-  async #submit(claim: Claim): Promise<ClaimOutcome> {
-    const { servedBy, end } = this.predictor.record(claim);
-    let outcome: ClaimOutcome | null = null;
-    try {
-      outcome = await this.journal.claim({ ...claim, servedBy });
-      return outcome;
-    } finally {
-      end(outcome);
+  /** Tries once. The first try of a claim that may wait asks the journal only if the queue may have runs, or its key has got some. */
+  async #try(claim: Waiting): Promise<ClaimOutcome> {
+    const { request, worker, capacity } = claim;
+    const mayWait = request.waitMs > 0;
+    await this.#assertCovers(request);
+    claim.tries += 1;
+    claim.version = mayWait ? this.waiting.version : 0;
+    capacity?.reset();
+    const isIdle = mayWait && claim.tries === 1 && this.waiting.isQueueEmpty;
+    if (isIdle && !(await this.#hasServed(request.idempotency))) return EMPTY;
+    const outcome = await this.journal.claim(request);
+    if (mayWait && outcome.worker) worker.offer = offerOf(outcome.worker);
+    if (mayWait && outcome.isQueueEmpty) this.waiting.noteEmpty(claim.version);
+    return outcome;
+  }
+
+  /** Waits as long as the outcome of a try asks for. @returns whether the claim tries again */
+  async #waitAfter(outcome: ClaimOutcome, claim: Waiting): Promise<boolean> {
+    const { kind, runs } = outcome;
+    const { request, worker, capacity, version, endsAt } = claim;
+    const { workerId, caller, signal, idempotency } = request;
+    const leftMs = endsAt - performance.now();
+    switch (kind) {
+      case 'served':
+      case 'replayed':
+        // Replayed runs are not those that the claim was woken for.
+        this.#settle(claim, kind, kind === 'served' ? runs.map(({ run }) => run) : []);
+        return false;
+      case 'contended':
+        if (leftMs <= 0 && claim.tries >= MAX_TRIES) {
+          // An empty answer would say that its key was never served.
+          if (outcome.isReplay) throw new JournalOverloaded();
+          this.#settle(claim, kind);
+          return false;
+        }
+        await sleep(claim.pauseMs, undefined, { signal }).catch(() => undefined);
+        claim.pauseMs = Math.min(claim.pauseMs * 2, LONGEST_PAUSE_MS);
+        return !signal.aborted;
+      case 'refused':
+        if (caller && outcome.worker) assertCovers(caller, outcome.worker);
+        // Runs must not wake this claim in the place of one that may take them.
+        this.#settle(claim, kind);
+        return leftMs > 0 && this.waiting.waitForWorker(workerId, leftMs, signal);
+      case 'empty':
+        this.#settle(claim, kind);
+        if (leftMs <= 0) return false;
+        claim.pauseMs = FIRST_PAUSE_MS;
+        claim.wakeUp = await this.waiting.wait(version, capacity, leftMs, signal, worker);
+        // Another request with this key may have been served in the meantime.
+        return claim.wakeUp !== null || (!signal.aborted && this.#hasServed(idempotency));
     }
   }
 
-  /** Neither a predicted nor a repeated claim asks `accepts`. @throws KeyOfOtherTags */
-  async #assertCovers(workerId: string, caller: Caller | undefined): Promise<void> {
+  /** Reports the outcome of the try for which the claim was woken. */
+  #settle(claim: Waiting, ...outcome: Parameters<WakeUp['settle']> | [ClaimOutcome['kind']]): void {
+    const [kind, taken = []] = outcome;
+    claim.wakeUp?.settle(kind, taken);
+    claim.wakeUp = null;
+  }
+
+  /** Whether a claim with this key has got runs. */
+  async #hasServed(idempotency: Idempotency | undefined): Promise<boolean> {
+    return idempotency !== undefined && (await this.#served.load(idempotency.scope)) !== undefined;
+  }
+
+  /** A claim that does not reach the journal, or is repeated there, is not checked against its worker. @throws KeyOfOtherTags */
+  async #assertCovers({ workerId, caller }: ClaimRequest): Promise<void> {
     if (!caller || (caller.workerTags === null && caller.workerCapabilities === null)) return;
     const worker = await this.pool.find(workerId);
     if (worker) assertCovers(caller, worker);

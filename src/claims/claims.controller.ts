@@ -71,9 +71,7 @@ export class ClaimsController {
     const held = this.requests.open(response, wait > 0 ? this.quota : null);
     try {
       const request = { workerId, max, waitMs: wait * 1000, idempotency, caller, signal: held.signal };
-      const { runs } = await this.instrumentation.observe(request, (waitFor) =>
-        this.claims.claim(request, waitFor),
-      );
+      const { runs } = await this.instrumentation.observe(request, () => this.claims.claim(request));
       const ops = runs.map(toWorkerOpRunDto);
       const listed = ops.slice(0, MAX_LISTED).map(({ id }) => id);
       if (listed.length > 0) response.setHeader(CLAIMED_RUNS, listed.join(' '));

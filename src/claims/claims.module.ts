@@ -14,7 +14,6 @@ import { ClaimAllocator } from './claim-allocator.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimService } from './claim.service.js';
 import { ClaimQuota, ClaimsController } from './claims.controller.js';
-import { EmptyClaimPredictor, ServedNotices } from './empty-claim-predictor.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { ListReasons } from './reasons/list-reasons.js';
@@ -32,8 +31,6 @@ import { WorkerReports } from './worker-reports.js';
     ClaimAllocator,
     WaitingClaims,
     WorkerReports,
-    ServedNotices,
-    EmptyClaimPredictor,
     ClaimInstrumentation,
     ClaimQuota,
     ClaimService,

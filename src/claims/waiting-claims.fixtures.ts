@@ -4,7 +4,8 @@ import { laneOf } from '../runs/queue/lane.js';
 import { requirementIdOf } from '../runs/requirements.js';
 import { DirectStrategy } from './strategies/direct.strategy.js';
 import { FitStrategy } from './strategies/fit.strategy.js';
-import { WaitingClaims, type WakeUp } from './waiting-claims.js';
+import { WaitingClaims } from './waiting-claims.js';
+import type { WakeUp } from './waves.js';
 
 export const LONG_MS = 60_000;
 

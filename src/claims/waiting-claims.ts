@@ -3,72 +3,23 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { untilWoken } from '../common/waits/until-woken.js';
 import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
-import type { ClaimOutcome } from '../runs/journal/command.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
-import {
-  readClaimablePart,
-  laneOf,
-  PLAIN,
-  PLAIN_LANE,
-  serves,
-  type Demands,
-  type Lane,
-  type Offer,
-} from '../runs/queue/lane.js';
+import { readClaimablePart, PLAIN, PLAIN_LANE, type Lane } from '../runs/queue/lane.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { SCHEDULER } from './strategies/scheduler.js';
+import { Waves, type WaitingWorker, type Waiter, type WakeUp, type Wave } from './waves.js';
 import { WorkerDescriptions } from './worker-descriptions.js';
 
-/** Claims in the first wave when not every worker can execute every run; each further wave is eight times as large. */
-const FIRST_WAVE = 8;
-
-/** Most claims that replace one refused claim. */
-const MAX_REPLACEMENTS = 64;
+/** Time for which the queue is taken to be empty without a look, in milliseconds: so long a notice that was lost may delay its run. */
+const EMPTY_FOR_MS = 10_000;
 
 /** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
 const MAX_REFUSED_WAIT_MS = 10_000;
 
-/** The worker of a claim. */
-export interface WaitingWorker {
-  readonly id: string;
-  /** As in the claim's last try, also after the wait; null: it was not tried. */
-  readonly offer: Offer | null;
-}
-
-/** A claim's permission to try again. The claim settles it, so that other claims are woken for the remaining runs. */
-export interface WakeUp {
-  settle(outcome: ClaimOutcome['kind'] | 'gone', taken: readonly Demands[]): void;
-}
-
-interface Waiter {
-  readonly worker: WaitingWorker | null;
-  /** What its worker offers while it waits; null: unknown. */
-  readonly offer: Offer | null;
-  /** Version of the queue before the claim's last try. */
-  readonly version: number;
-  readonly wake: (wakeUp: WakeUp) => void;
-}
-
-/** Runs that became claimable together, and the claims that were woken for them. */
-interface Wave {
-  readonly version: number;
-  /** Runs that no claim is known to have taken. */
-  remaining: number;
-  /** Woken claims that have not settled. */
-  unsettled: number;
-  size: number;
-  /** Woken claims that were refused or got nothing: each doubles the number of claims that are woken instead. */
-  refused: number;
-  /** Whether a run that a claim took, of this lane, may be one of them. */
-  readonly mayInclude: (lane: string) => boolean;
-  /** The lanes of the runs that may be left; null: unknown. */
-  lanes: readonly Lane[] | null;
-}
-
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
 /** Records, from `reset` on, that a worker's free capacity has grown. */
-class CapacityListener {
+export class CapacityListener {
   hasGrown = false;
   /** Called when the capacity grows. */
   wake: (() => void) | undefined;
@@ -96,16 +47,31 @@ class CapacityListener {
 }
 
 /**
- * Claims that wait for work. A run that becomes claimable in any process wakes one claim; with a strategy that is not
- * FIFO, growing waves of claims until one takes it.
+ * Claims that wait for work, woken by runs.
+ *
+ * It remembers the waiting claims, a version that grows when runs become claimable in any process, the waves of woken claims that have
+ * not settled, and when the queue was last seen empty. A run wakes one claim whose worker may get it, as far as is known; if that claim
+ * does not take it, another one. With a strategy that is not FIFO, nobody knows whom a run fits: growing waves are woken until it is taken.
+ *
+ * What makes it wrong: a run that is announced between a try and its wait (the version has grown, so the claim tries again at once);
+ * lost notices (every claim tries once when they arrive again, and the queue counts as empty for ten seconds at most); a worker with
+ * new tags in another process (a notice says so); a woken claim whose client is gone (it settles as that, and another is woken).
+ * Nothing is lost then: a run stays in the queue until a claim's transaction takes it, and whoever is woken in vain finds nothing.
+ *
+ * A claim that waits costs a timer and no statement; one that begins on a queue that is known to be empty looks for its key only.
+ * Tests: `waiting-claims.spec.ts`, `test/integration/queue/{claim-idle,idle-claims,lane-waiting}.spec.ts`.
  */
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
+  readonly #waves: Waves;
   readonly #descriptions = new WorkerDescriptions();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
+  #refused = 0;
+  /** When a claim last found no run in the queue, and the version before its try. */
+  #empty = { version: -1, at: 0 };
   #unsubscribe: (() => void)[] = [];
 
   constructor(
@@ -113,6 +79,7 @@ export class WaitingClaims implements OnModuleDestroy {
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
+    this.#waves = new Waves(this.#waiters, strategy.isFifo === true);
     if (!strategy.isFifo) journal.announceFreeWorkers();
   }
 
@@ -122,12 +89,20 @@ export class WaitingClaims implements OnModuleDestroy {
     return this.#version;
   }
 
-  get isListening(): boolean {
-    return this.notices.isListening;
+  /** Claims that wait, those of refused workers included. */
+  get size(): number {
+    return this.#waiters.size + this.#refused;
   }
 
-  get size(): number {
-    return this.#waiters.size;
+  /** A claim found no run in the queue. @param version from before its try */
+  noteEmpty(version: number): void {
+    this.#empty = { version, at: performance.now() };
+  }
+
+  /** Whether the queue is known to have no run: a claim found none a short time ago, and none has become claimable since. */
+  get isQueueEmpty(): boolean {
+    const { version, at } = this.#empty;
+    return version === this.version && this.notices.isListening && performance.now() - at < EMPTY_FOR_MS;
   }
 
   /** Listens for free capacity of a worker; null if the strategy ignores capacity. */
@@ -169,7 +144,11 @@ export class WaitingClaims implements OnModuleDestroy {
     const isWoken = await untilWoken<true>(ends, (wake) => {
       const onStatus = (): void => wake(true);
       this.#workers.on(event, onStatus);
-      return () => void this.#workers.off(event, onStatus);
+      this.#refused += 1;
+      return () => {
+        this.#workers.off(event, onStatus);
+        this.#refused -= 1;
+      };
     });
     return isWoken !== null;
   }
@@ -246,62 +225,6 @@ export class WaitingClaims implements OnModuleDestroy {
 
   #startWave(remaining: number, lanes: readonly Lane[] | null, mayInclude: Wave['mayInclude']): void {
     this.#version += 1;
-    const version = this.#version;
-    const size = this.strategy.isFifo ? remaining : Math.max(remaining, FIRST_WAVE);
-    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, lanes, mayInclude }, size);
+    this.#waves.start({ version: this.#version, remaining, lanes, mayInclude });
   }
-
-  #wake(wave: Wave, count: number): void {
-    const woken: Waiter[] = [];
-    for (const waiter of this.#waiters) {
-      if (woken.length >= count) break;
-      if (waiter.version < wave.version && mayGetOne(waiter, wave)) woken.push(waiter);
-    }
-    wave.unsettled += woken.length;
-    for (const waiter of woken) {
-      let isSettled = false;
-      waiter.wake({
-        settle: (outcome, taken) => {
-          if (isSettled) return;
-          isSettled = true;
-          this.#settle(wave, waiter, outcome, taken);
-        },
-      });
-    }
-  }
-
-  #settle(
-    wave: Wave,
-    waiter: Waiter,
-    outcome: ClaimOutcome['kind'] | 'gone',
-    taken: readonly Demands[],
-  ): void {
-    wave.unsettled -= 1;
-    wave.remaining -= taken.map(laneOf).filter(wave.mayInclude).length;
-    if (this.strategy.isFifo) {
-      if (outcome === 'empty' && isNoneLeft(wave, waiter)) wave.remaining = 0;
-      // Many claims in a row that get nothing must not delay the run by one wake-up each.
-      if (outcome === 'refused' || outcome === 'empty') wave.refused += 1;
-      const missing = wave.remaining - wave.unsettled;
-      if (missing > 0) {
-        this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MAX_REPLACEMENTS)));
-      }
-    } else if (wave.remaining > 0 && wave.unsettled === 0) {
-      wave.size *= 8;
-      this.#wake(wave, wave.size);
-    }
-  }
-}
-
-/** Whether the waiting claim may get one of the runs, as far as is known. */
-function mayGetOne({ offer }: Waiter, { lanes }: Wave): boolean {
-  return offer === null || lanes === null || lanes.some((lane) => serves(offer, lane));
-}
-
-/** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */
-function isNoneLeft(wave: Wave, { worker }: Waiter): boolean {
-  if (wave.lanes === null) return false;
-  const offer = worker?.offer;
-  wave.lanes = wave.lanes.filter((lane) => (offer ? !serves(offer, lane) : lane.required.length > 0));
-  return wave.lanes.length === 0;
 }

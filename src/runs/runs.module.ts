@@ -52,6 +52,7 @@ const EXPORTS = [
   ConcurrencySlots,
   RunEvents,
   HeldRunRepository,
+  IdempotencyRepository,
   RunCountsRepository,
   RunCountsMetrics,
   QueueReader,
@@ -71,7 +72,6 @@ const EXPORTS = [
   controllers: [BulkRunsController, BulkOperationsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
-    IdempotencyRepository,
     EventRepository,
     LowWaterMarks,
     LaneRepository,

@@ -1,4 +1,3 @@
-import type { SqlExecutor } from '../database/sql/sql.js';
 import { cpuMillisOf, gpusOf, gpuTagsOf, type Run } from './machine/run.js';
 
 export interface Gpu {
@@ -160,11 +159,4 @@ export interface SchedulingStrategy {
 /** Whether the worker could execute the run if it held nothing and were reserved for none. */
 export function couldExecuteIdle(strategy: SchedulingStrategy, worker: ClaimingWorker, run: Run): boolean {
   return strategy.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
-}
-
-/** The workers of a deployment, and the strategy that serves their claims. */
-export interface ClaimContext {
-  readonly strategy: SchedulingStrategy;
-  /** Those of the workers that may get runs: active and not draining. */
-  findClaiming(ids: readonly string[], executor: SqlExecutor): Promise<ReadonlyMap<string, ClaimingWorker>>;
 }

@@ -16,8 +16,6 @@ export interface CommitNotice {
   readonly queue?: ClaimablePart;
   /** The milliseconds until the earliest timer that was set is due. */
   readonly timerInMs?: number;
-  /** Name of the process that served a claim with a key. */
-  readonly servedBy?: string;
   /** Runs that were changed, by {@link shortRunId}. */
   readonly runs?: readonly string[];
   /** Ids of workers that no longer hold a run: all of them if the strategy considers free capacity, else those that did not report its end. */

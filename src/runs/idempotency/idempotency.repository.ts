@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { IdempotencyKeyEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows } from '../../database/sql/sql.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { IdempotencyMismatch } from '../run.errors.js';
 
 export interface IdempotencyKey extends Idempotency {
@@ -74,11 +74,11 @@ export class IdempotencyRepository {
 
   /** The runs that claims with these keys got, by scope; without the keys of claims that got none. */
   async findClaimed(
-    manager: EntityManager,
+    executor: SqlExecutor,
     scopes: readonly string[],
   ): Promise<Map<string, readonly string[]>> {
     const found = await rows<{ scope: string; claimed: string[] }>(
-      manager,
+      executor,
       `select scope, claimed
          from ${IDEMPOTENCY_KEYS.name}
         where scope = any($1::text[])

@@ -1,13 +1,14 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Caller } from '../../auth/access.js';
+import type { KeyBinding } from '../../config/key-settings.js';
 import type { RunView } from '../storage/run-views.js';
 import type { Idempotency, IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
 import type { PagePlace } from '../storage/bulk-progress.js';
-import type { ClaimContext, ClaimingWorker } from '../scheduling-strategy.js';
+import type { ClaimingWorker } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
 
 /** What a request says beside its command. */
@@ -104,15 +105,11 @@ export interface Claim {
   readonly workerId: string;
   /** Maximum number of runs; undefined: the strategy decides. */
   readonly max?: number | undefined;
-  readonly context: ClaimContext;
   readonly idempotency?: Idempotency | undefined;
-  readonly caller?: Pick<Caller, 'id'> | undefined;
-  /** Name of this process for the notice of the commit, if the claim is served under a key; null: it is not to be announced. */
-  readonly servedBy?: string | null;
-  /** Called with the worker as it is when runs are assigned; false refuses the claim. */
-  readonly accepts?: (worker: ClaimingWorker) => boolean;
-  /** False when the caller has disconnected; called when runs are assigned. */
-  readonly stillWanted: () => boolean;
+  /** Its key must cover the worker as it is when runs are assigned; undefined: every worker may claim. */
+  readonly caller?: (KeyBinding & Pick<Caller, 'id'>) | undefined;
+  /** Aborts when the client is gone or the service stops: the claim gets no runs then. */
+  readonly signal: AbortSignal;
 }
 
 /** A run that a claim assigned, with the other fields that its worker needs. */
@@ -123,16 +120,21 @@ export interface ClaimedRun extends ClaimedFields {
 /**
  * Result of a claim. `replayed`: the runs of an earlier claim with the same key that the worker still holds.
  * `empty`: no run for this worker. `contended`: there may be one, but this commit could not have it; try again.
- * `refused`: the worker is unknown, inactive or draining, the claim does not accept it, or the caller has disconnected.
+ * `refused`: the worker is unknown, inactive or draining, the caller's key does not cover it, or the client is gone.
  */
 export interface ClaimOutcome {
   readonly kind: 'served' | 'replayed' | 'empty' | 'contended' | 'refused';
   readonly runs: readonly ClaimedRun[];
   /** True of a contended claim if an earlier one with its key has got runs, which an empty answer would deny. */
   readonly isReplay?: true;
+  /** True of an empty claim if the queue had no run for any worker. */
+  readonly isQueueEmpty?: true;
+  /** The worker as it was when runs were assigned; absent: unknown, inactive or draining, or nobody looked. */
+  readonly worker?: ClaimingWorker;
 }
 
 export const EMPTY: ClaimOutcome = { kind: 'empty', runs: [] };
+export const QUEUE_EMPTY: ClaimOutcome = { ...EMPTY, isQueueEmpty: true };
 export const CONTENDED: ClaimOutcome = { kind: 'contended', runs: [] };
 export const CONTENDED_REPLAY: ClaimOutcome = { kind: 'contended', runs: [], isReplay: true };
 export const REFUSED: ClaimOutcome = { kind: 'refused', runs: [] };

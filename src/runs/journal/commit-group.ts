@@ -46,8 +46,6 @@ interface Served {
   readonly assigned: ReadonlySet<string>;
   /** Runs that became claimable because the claims changed their keys. */
   readonly admitted: readonly ClaimableRun[];
-  /** Name of this process if the commit is to announce that it served a claim with a key. */
-  readonly servedBy: string | undefined;
 }
 
 /** How the claims of a group are served. */
@@ -202,24 +200,21 @@ export class GroupCommitter {
       pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
     );
     const assigned = new Set<string>();
-    if (claims.length === 0) return { assigned, admitted: [], servedBy: undefined };
+    if (claims.length === 0) return { assigned, admitted: [] };
     if (this.#claims === undefined) throw new Error('a claim was submitted, but nothing serves claims');
     const { outcomes: served, admitted } = await this.#claims.serve(
       tx,
       claims.map(({ claim }) => claim),
       { now, policy: this.policy, isRetry },
     );
-    let servedBy: string | undefined;
-    for (const [i, { at, claim }] of claims.entries()) {
+    for (const [i, { at }] of claims.entries()) {
       const outcome = served[i];
       if (!outcome) continue;
       outcomes[at] = { value: outcome };
       for (const { run } of outcome.runs) assigned.add(run.id);
-      if (outcome.kind !== 'served') continue;
-      counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
-      if (claim.idempotency) servedBy ??= claim.servedBy ?? undefined;
+      if (outcome.kind === 'served') counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
     }
-    return { assigned, admitted, servedBy };
+    return { assigned, admitted };
   }
 
   /**
@@ -285,7 +280,7 @@ function isOnLabels(pending: PendingCommand): boolean {
 /** What the commit of a group tells every process. @param claimable runs that claims may read now */
 function noticeOf(
   { now, after, timers, queue, freedWorkers, deprivedWorkers }: Changes,
-  { assigned, admitted, servedBy }: Served,
+  { assigned, admitted }: Served,
   claimable: readonly ClaimableRun[],
   announceFree: boolean,
 ): CommitNotice {
@@ -296,7 +291,6 @@ function noticeOf(
   return {
     ...(left.length > 0 && { queue: claimablePart(left) }),
     ...(dueAt.length > 0 && { timerInMs: Math.max(0, Math.min(...dueAt) - now.getTime()) }),
-    ...(servedBy !== undefined && { servedBy }),
     runs: [...after.keys(), ...assigned].map(shortRunId),
     freedWorkers: freed,
     slotWorkers: queue.slots.map(({ workerId }) => workerId),

@@ -6,7 +6,7 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import { readGpuIds } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
-import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
+import { EXECUTIONS, RUNS } from './run-columns.js';
 import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
@@ -21,7 +21,6 @@ export interface AssignedWorkerPage {
   readonly workers: readonly AssignedWorker[];
   /** The database's time. */
   readonly now: Date;
-  readonly isQueueEmpty: boolean;
 }
 
 /** The attempt of a run that a worker holds. */
@@ -287,8 +286,7 @@ export class HeldRunRepository {
                  where e.worker_id = h.worker_id
                    and e.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
               ) as "isOverdue",
-              p.now,
-              not exists (select from ${QUEUE.name}) as "isQueueEmpty"
+              p.now
          from present p
          left join workers h on h.worker_id is not null
         order by h.n`,
@@ -299,7 +297,7 @@ export class HeldRunRepository {
     const workers = found.flatMap(({ workerId, isOverdue }) =>
       workerId === null ? [] : [{ workerId, isOverdue }],
     );
-    return { workers, now: first.now, isQueueEmpty: first.isQueueEmpty };
+    return { workers, now: first.now };
   }
 
   /** The runs that the query describes, by worker and id. */

@@ -182,6 +182,19 @@ export abstract class WorkerPool {
   abstract forget(stop?: AbortSignal): Promise<number>;
 }
 
+/**
+ * Those of the workers that may get runs, by id: active and not draining. One that claims now may do so whatever its last heartbeat
+ * says. @param executor connection for a pool in the database
+ */
+export async function findClaiming(
+  pool: Pick<WorkerPool, 'findAll'>,
+  ids: readonly string[],
+  executor: SqlExecutor,
+): Promise<ReadonlyMap<string, PooledWorker>> {
+  const found = await pool.findAll(ids, executor);
+  return new Map([...found].filter(([, { isActive, isDraining }]) => isActive && !isDraining));
+}
+
 /** The jobs of all active launchers with one kind of engine. */
 export interface EngineUse extends EngineJobs {
   readonly launchers: number;

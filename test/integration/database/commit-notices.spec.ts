@@ -79,7 +79,7 @@ describe('commit notices', () => {
     );
   });
 
-  const send = (servedBy: string): Promise<void> => sendNotice(database.dataSource, { servedBy });
+  const send = (name: string): Promise<void> => sendNotice(database.dataSource, { changedWorkers: [name] });
 
   const listening = (): Promise<number> => countListening(database.dataSource);
 
@@ -89,7 +89,7 @@ describe('commit notices', () => {
     readonly take = (notice: CommitNotice | null): void => void this.notices.push(notice);
 
     get names(): (string | null | undefined)[] {
-      return this.notices.map((notice) => notice && notice.servedBy);
+      return this.notices.map((notice) => notice && notice.changedWorkers?.[0]);
     }
 
     async until(condition: (names: readonly (string | null | undefined)[]) => boolean): Promise<void> {

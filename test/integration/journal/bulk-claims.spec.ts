@@ -3,25 +3,14 @@ import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import type { ClaimContext, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
+import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
-import { claimOf, createOn, journalOn } from '../../support/runs/journal.js';
+import { claimOf, createOn, journalOn, poolOfAny } from '../../support/runs/journal.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
 
-/** Workers without limits that are served by a strategy. */
-function contextOf(strategy: SchedulingStrategy): ClaimContext {
-  return {
-    strategy,
-    findClaiming: (ids) =>
-      Promise.resolve(
-        new Map(
-          ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }]),
-        ),
-      ),
-  };
-}
+const pool = poolOfAny({ cpuCores: 64 });
 
 describe('claims of several runs in one commit', () => {
   const database = useTestDatabase();
@@ -38,9 +27,10 @@ describe('claims of several runs in one commit', () => {
   };
 
   /** Hands the claims in at once, so that one commit serves them. */
-  const claimAll = (
-    claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly context?: ClaimContext })[],
-  ) => Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
+  const claimAll = (claims: readonly Pick<Claim, 'workerId' | 'max'>[], on = journal) =>
+    Promise.all(claims.map(({ workerId, ...claim }) => on.claim({ ...claimOf(workerId), ...claim })));
+  const journalBy = (strategy: SchedulingStrategy): RunJournal =>
+    journalOn(database.dataSource, { strategy, pool }).journal;
 
   test('are served in order: the first claim gets the first runs, as many as it asks for', async () => {
     const ids = await create(10);
@@ -90,11 +80,11 @@ describe('claims of several runs in one commit', () => {
         ],
       }),
     };
-    const context = contextOf(heedless);
-    const outcomes = await claimAll([
-      { workerId: 'a', max: 2, context },
-      { workerId: 'b', max: 5, context },
-    ]);
+    const claims = [
+      { workerId: 'a', max: 2 },
+      { workerId: 'b', max: 5 },
+    ];
+    const outcomes = await claimAll(claims, journalBy(heedless));
     assert.deepEqual(outcomes.map(idsOf), [ids.slice(0, 2), ids.slice(4, 5)]);
     const left = await rows<{ id: string }>(database.dataSource, 'select run_id as id from queue order by 1');
     assert.deepEqual(
@@ -119,8 +109,7 @@ describe('claims of several runs in one commit', () => {
     const holder = database.dataSource.createQueryRunner();
     await holder.startTransaction();
     await holder.query('select 1 from runs where id = $1 for update', [ids[1]]);
-    const context = contextOf(watched);
-    const [outcome] = await claimAll([{ workerId: 'a', max: 3, context }]);
+    const [outcome] = await claimAll([{ workerId: 'a', max: 3 }], journalBy(watched));
     await holder.rollbackTransaction();
     await holder.release();
     assert.deepEqual(told, [[3], [1]]);

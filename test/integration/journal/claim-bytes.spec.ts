@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
-import { beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { CONTENDED_REPLAY, type Claim, type ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
+import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
+import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
-import { claimOf, createOn, journalOn } from '../../support/runs/journal.js';
+import { claimOf, createOn, journalOn, poolOfAny } from '../../support/runs/journal.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
-
-const FIT: ClaimContext = {
-  strategy: new FitStrategy(300),
-  findClaiming: (ids) =>
-    Promise.resolve(
-      new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
-    ),
-};
 
 /** Three runs of 1000 bytes and a bit fit into an answer, and thirteen into the answers of one commit. */
 const MAX_ANSWER_BYTES = 3500;
@@ -28,8 +21,13 @@ describe('the answers of claims are bounded in bytes', () => {
   const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(() => {
-    ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
+  const open = (strategy: SchedulingStrategy): RunJournal => {
+    const pool = poolOfAny({ cpuCores: 64 });
+    return journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES, strategy, pool }).journal;
+  };
+
+  beforeEach(() => {
+    journal = open(new DirectStrategy());
   });
   beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue, idempotency_keys'));
 
@@ -53,28 +51,32 @@ describe('the answers of claims are bounded in bytes', () => {
   const claimOnce = (key: string): Promise<ClaimOutcome> =>
     claim({ workerId: `worker ${key}`, max: 3, idempotency: { scope: key, requestHash: 'hash' } });
 
-  for (const [name, context] of Object.entries({ direct: claimOf('w').context, fit: FIT })) {
-    test(`${name}: one answer has the first runs that fit, and the next claims get the others`, async () => {
+  describe.each([new DirectStrategy(), new FitStrategy(300)])('by $name', (strategy) => {
+    beforeEach(() => {
+      journal = open(strategy);
+    });
+
+    test('one answer has the first runs that fit, and the next claims get the others', async () => {
       const ids = await create(8);
-      assert.deepEqual(idsOf(await claim({ context })), ids.slice(0, 3));
+      assert.deepEqual(idsOf(await claim()), ids.slice(0, 3));
       assert.deepEqual(await queued(), ids.slice(3));
-      assert.deepEqual(idsOf(await claim({ context })), ids.slice(3, 6));
-      assert.deepEqual(idsOf(await claim({ context })), ids.slice(6));
+      assert.deepEqual(idsOf(await claim()), ids.slice(3, 6));
+      assert.deepEqual(idsOf(await claim()), ids.slice(6));
       assert.deepEqual(await queued(), []);
     });
 
-    test(`${name}: a run that is larger than an answer is given, alone`, async () => {
+    test('a run that is larger than an answer is given, alone', async () => {
       const large = await create(1, { text: 'x'.repeat(9000) });
       const ids = await create(2);
-      assert.deepEqual(idsOf(await claim({ context })), large);
-      assert.deepEqual(idsOf(await claim({ context })), ids);
+      assert.deepEqual(idsOf(await claim()), large);
+      assert.deepEqual(idsOf(await claim()), ids);
     });
 
-    test(`${name}: the claims of one commit share its bytes; those that get none are contended`, async () => {
+    test('the claims of one commit share its bytes; those that get none are contended', async () => {
       const ids = await create(60);
       const workers = Array.from({ length: 20 }, (_, i) => `w${i}`);
       const claimAll = (): Promise<ClaimOutcome[]> =>
-        Promise.all(workers.map((workerId) => claim({ workerId, max: 3, context })));
+        Promise.all(workers.map((workerId) => claim({ workerId, max: 3 })));
       const outcomes = await claimAll();
       assert.deepEqual(countsOf(outcomes), [...workers.slice(0, 13).map(() => 1), 0, 0, 0, 0, 0, 0, 0]);
       assert.deepEqual(
@@ -89,7 +91,7 @@ describe('the answers of claims are bounded in bytes', () => {
       }
       assert.deepEqual(taken.toSorted(), ids);
     });
-  }
+  });
 
   test('repeated claims of one commit share its bytes; the others are tried again, and get the same runs', async () => {
     const keys = ['a', 'b', 'c', 'd', 'e', 'f'];

@@ -10,15 +10,19 @@ import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { QueueReader } from '../../../src/runs/queue/queue.reader.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import type {
-  ClaimContext,
-  ClaimingWorker,
-  SchedulingStrategy,
-} from '../../../src/runs/scheduling-strategy.js';
+import type { ClaimingWorker, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
-import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../../support/runs/journal.js';
+import {
+  changeOn,
+  claimOf,
+  createOn,
+  eventCommand,
+  journalOn,
+  poolOf,
+  queueWith,
+} from '../../support/runs/journal.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
 
@@ -56,12 +60,7 @@ function workerOf(id: string): ClaimingWorker {
   return { id, cpuCores: 8, ramMb: 8192, gpus: [], tags, capabilities: id.includes('env') ? ['env'] : [] };
 }
 
-function contextOf(strategy: SchedulingStrategy): ClaimContext {
-  return {
-    strategy,
-    findClaiming: (ids) => Promise.resolve(new Map(ids.map((id) => [id, workerOf(id)]))),
-  };
-}
+const pool = poolOf((ids) => new Map(ids.map((id) => [id, workerOf(id)])));
 
 function idsOf({ runs }: ClaimOutcome): string[] {
   return runs.map(({ run }) => run.id);
@@ -71,17 +70,16 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
   describe(`a claim by ${strategy.name}`, () => {
     const database = useTestDatabase();
     let journal: RunJournal;
-    const context = contextOf(strategy);
 
     beforeAll(() => {
-      ({ journal } = journalOn(database.dataSource));
+      ({ journal } = journalOn(database.dataSource, { strategy, pool }));
     });
     beforeEach(async () => {
       await execute(database.dataSource, 'delete from queue');
     });
 
     const claim = (workerId: string, max = 1, on = journal): Promise<ClaimOutcome> =>
-      on.claim({ workerId, max, context, stillWanted: () => true });
+      on.claim({ ...claimOf(workerId), max });
     const create = (...given: Partial<NewRun>[]): Promise<Run> =>
       createOn(journal, Object.assign({}, ...given));
 
@@ -194,10 +192,8 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
 describe('runs that not every worker may get', () => {
   const database = useTestDatabase();
   let journal: RunJournal;
-  const context = contextOf(new DirectStrategy());
-
   beforeAll(() => {
-    ({ journal } = journalOn(database.dataSource));
+    ({ journal } = journalOn(database.dataSource, { pool }));
   });
 
   test('are claimed together with the others by priority, then age', async () => {
@@ -210,7 +206,7 @@ describe('runs that not every worker may get', () => {
     ];
     const order: number[] = [];
     for (let i = 0; i < 5; i += 1) {
-      const { runs: got } = await journal.claim({ workerId: 'gpu+linux', context, stillWanted: () => true });
+      const { runs: got } = await journal.claim(claimOf('gpu+linux'));
       order.push(runs.findIndex(({ id }) => id === got[0]?.run.id));
     }
     assert.deepEqual(order, [3, 1, 2, 0, 4]);
@@ -266,7 +262,7 @@ describe('runs that not every worker may get', () => {
       // Several of them are in one group, some on the same run.
       await Promise.allSettled([
         ...some.map(({ id, command }) => journal.change(id, command)),
-        journal.claim({ workerId: 'plain', max: 2, context, stillWanted: () => true }),
+        journal.claim({ ...claimOf('plain'), max: 2 }),
       ]);
       await checkKeys(database.dataSource);
     }

@@ -7,15 +7,18 @@ import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import type {
-  ClaimContext,
-  ClaimingWorker,
-  SchedulingStrategy,
-} from '../../../src/runs/scheduling-strategy.js';
+import type { ClaimingWorker } from '../../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
-import { eventCommand, freshRun, journalOn, openJournal } from '../../support/runs/journal.js';
+import {
+  eventCommand,
+  freshRun,
+  journalOn,
+  openJournal,
+  claimOf,
+  poolOf,
+} from '../../support/runs/journal.js';
 import { atDepth } from '../../support/depth.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
 
@@ -34,12 +37,7 @@ function workerOf(id: string): ClaimingWorker {
   return { id, cpuCores: 1_000, ramMb: 1_000, gpus: [], tags: id.split('+'), capabilities: [] };
 }
 
-function contextOf(strategy: SchedulingStrategy): ClaimContext {
-  return {
-    strategy,
-    findClaiming: (ids) => Promise.resolve(new Map(ids.map((id) => [id, workerOf(id)]))),
-  };
-}
+const pool = poolOf((ids) => new Map(ids.map((id) => [id, workerOf(id)])));
 
 const pick = <T>(items: readonly T[]): T => {
   const item = items[Math.floor(Math.random() * items.length)];
@@ -64,11 +62,11 @@ function someRun(): NewRun {
 const someWorker = (): string => TAGS.filter(() => Math.random() < 0.7).join('+') || 'none';
 
 /** One step of one process. */
-async function step(journal: RunJournal, context: ClaimContext, source: DataSource): Promise<void> {
+async function step(journal: RunJournal, source: DataSource): Promise<void> {
   const roll = Math.random();
   if (roll < 0.35) return void (await journal.create(someRun()));
   if (roll < 0.65) {
-    await journal.claim({ workerId: someWorker(), max: pick([1, 1, 4]), context, stillWanted: () => true });
+    await journal.claim({ ...claimOf(someWorker()), max: pick([1, 1, 4]) });
     return;
   }
   const [run] = await rows<{ id: string; workerId: string | null; attempt: number }>(
@@ -103,11 +101,10 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
     const database = useTestDatabase();
     let sources: DataSource[];
     let journals: RunJournal[];
-    const context = contextOf(strategy);
 
     beforeAll(async () => {
       sources = await Promise.all(Array.from({ length: PROCESSES }, () => openJournal(database)));
-      journals = sources.map((source) => journalOn(source).journal);
+      journals = sources.map((source) => journalOn(source, { strategy, pool }).journal);
     });
 
     /** In one snapshot after the other: keys of which more runs execute than any of them allows. */
@@ -156,7 +153,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
         journals.flatMap((journal, i) =>
           Array.from({ length: 4 }, async () => {
             for (let n = 0; n < STEPS; n += 1) {
-              await step(journal, context, sources[i] ?? database.dataSource).catch((error: unknown) => {
+              await step(journal, sources[i] ?? database.dataSource).catch((error: unknown) => {
                 if (!(error instanceof Error && REFUSALS.has(error.constructor.name))) failures.push(error);
               });
             }
@@ -199,12 +196,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
                       ))`,
           [workerId.split('+')],
         );
-        const outcome: ClaimOutcome = await journal.claim({
-          workerId,
-          max: 1,
-          context,
-          stillWanted: () => true,
-        });
+        const outcome: ClaimOutcome = await journal.claim({ ...claimOf(workerId), max: 1 });
         const got = outcome.runs.length;
         assert.equal(got, Math.min(1, expected?.count ?? 0), `a claim of ${workerId}`);
         isEmpty = got === 0 && workerId === any;

@@ -31,7 +31,8 @@ import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-event.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../../src/runs/storage/run-views.js';
-import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
+import type { ClaimingWorker, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
+import type { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import type { TestDatabase } from '../test-database.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 
@@ -40,13 +41,50 @@ export function queueWith(marks = new LowWaterMarks(), lanes = new Lanes()): Que
   return new QueueRepository(marks, new LaneRepository(), lanes, new ConcurrencyKeys());
 }
 
-/** A journal as one server process has it. */
+type FindWorkers = (
+  ids: readonly string[],
+) => ReadonlyMap<string, ClaimingWorker> | Promise<ReadonlyMap<string, ClaimingWorker>>;
+
+/** A pool of active workers. */
+export function poolOf(find: FindWorkers): Pick<WorkerPool, 'findAll'> {
+  const pooled = {
+    engine: null,
+    containerEngine: null,
+    notClaiming: [],
+    unable: [],
+    runningOps: [],
+    createdAt: new Date(),
+    lastHeartbeatAt: new Date(),
+    isActive: true,
+    isDraining: false,
+    awayUntil: null,
+  };
+  return {
+    findAll: async (ids) =>
+      new Map([...(await find(ids))].map(([id, worker]) => [id, { ...pooled, ...worker }])),
+  };
+}
+
+/** A pool in which every worker has these resources. */
+export function poolOfAny(has: Partial<ClaimingWorker> = {}): Pick<WorkerPool, 'findAll'> {
+  const worker = { cpuCores: 1, ramMb: 1024, gpus: [], tags: [], capabilities: [], ...has };
+  return poolOf((ids) => new Map(ids.map((id) => [id, { ...worker, id }])));
+}
+
+/** Who claims, and by which strategy. */
+interface Claiming {
+  readonly strategy?: SchedulingStrategy;
+  readonly pool?: Pick<WorkerPool, 'findAll'>;
+}
+
+/** A journal as one server process has it. Unless given, the direct strategy serves the claims of any worker. */
 export function journalOn(
   dataSource: DataSource,
-  given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> = {},
+  given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> & Claiming = {},
   lanes = new Lanes(),
   marks = new LowWaterMarks(),
 ): { journal: RunJournal; registry: Registry } {
+  const { strategy = new DirectStrategy(), pool = poolOfAny() } = given;
   const settings = { ...loadSettings([], {}), ...given };
   const registry = new Registry();
   const runs = new RunRepository();
@@ -54,8 +92,8 @@ export function journalOn(
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const tables = new GroupTables(runs, events, queue, idempotency, new FeedRepository({ feedEnabled: true }));
-  const selector = new CandidateSelector(queue, lanes);
-  const allocator = new ClaimAllocator(tables, new HeldRunRepository(), selector, settings);
+  const selector = new CandidateSelector(queue, lanes, pool, strategy);
+  const allocator = new ClaimAllocator(tables, new HeldRunRepository(), selector, pool, strategy, settings);
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
@@ -85,20 +123,12 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
   };
 }
 
-const CONTEXT: ClaimContext = {
-  strategy: new DirectStrategy(),
-  findClaiming: (ids) =>
-    Promise.resolve(
-      new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
-    ),
-};
-
-/** A claim of a worker by the direct strategy. */
+/** A claim of a worker whose client stays. */
 export function claimOf(workerId: string): Claim {
-  return { workerId, context: CONTEXT, stillWanted: () => true };
+  return { workerId, signal: new AbortController().signal };
 }
 
-/** Claims for a worker by the direct strategy, and answers what it got. */
+/** Claims for a worker, and answers what it got. */
 export async function claimOn(journal: RunJournal, workerId: string): Promise<readonly ClaimedRun[]> {
   return (await journal.claim(claimOf(workerId))).runs;
 }

@@ -3,13 +3,14 @@ import type { DataSource } from 'typeorm';
 import { WorkerAbsenceEntity, WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
 import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { createLog } from '../../../src/common/logging/logger.js';
-import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/command.js';
-import type { Idempotency } from '../../../src/runs/idempotency/idempotency.repository.js';
+import {
+  IdempotencyRepository,
+  type Idempotency,
+} from '../../../src/runs/idempotency/idempotency.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
-import { EmptyClaimPredictor, ServedNotices } from '../../../src/claims/empty-claim-predictor.js';
 import { ClaimService } from '../../../src/claims/claim.service.js';
 import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
@@ -20,18 +21,15 @@ import { until } from '../service-process.js';
 import type { TestDatabase } from '../test-database.js';
 import { beat, POOL_LIMITS } from './worker-pools.js';
 
-/** Time for which an announcement of another process counts in these tests, in milliseconds. */
-const VALID_FOR_MS = 100;
+/** Counts the statements that look for the keys of claims. */
+class CountedKeys extends IdempotencyRepository {
+  reads = 0;
 
-/** Counts the queries of a predictor. */
-class CountedRepository extends HeldRunRepository {
-  queries = 0;
-
-  override listAssignedWorkers(
-    ...args: Parameters<HeldRunRepository['listAssignedWorkers']>
-  ): ReturnType<HeldRunRepository['listAssignedWorkers']> {
-    this.queries += 1;
-    return super.listAssignedWorkers(...args);
+  override findClaimed(
+    ...args: Parameters<IdempotencyRepository['findClaimed']>
+  ): ReturnType<IdempotencyRepository['findClaimed']> {
+    this.reads += 1;
+    return super.findClaimed(...args);
   }
 }
 
@@ -46,11 +44,9 @@ export interface ClaimOptions {
 export class ClaimProcess {
   /** Claims submitted to the journal. */
   submitted = 0;
-  readonly repository = new CountedRepository();
-  readonly predictor: EmptyClaimPredictor;
+  readonly keys = new CountedKeys();
   readonly waiting: WaitingClaims;
   readonly #claims: ClaimService;
-  readonly #served: ServedNotices;
   readonly #callers = new AbortController();
 
   private constructor(
@@ -63,16 +59,13 @@ export class ClaimProcess {
   ) {
     setMaxListeners(0, this.#callers.signal);
     this.waiting = new WaitingClaims(notices, journal, strategy);
-    this.#served = new ServedNotices(notices);
-    Object.assign(this.#served.times, { announceEvery: 0, validFor: VALID_FOR_MS });
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
         this.submitted += 1;
         return journal.claim(claim);
       },
     };
-    this.predictor = new EmptyClaimPredictor(this.waiting, lanes, this.#served, this.repository, dataSource);
-    this.#claims = new ClaimService(pool, counted, this.predictor, this.waiting, strategy);
+    this.#claims = new ClaimService(pool, counted, this.waiting, this.keys, dataSource);
   }
 
   /**
@@ -98,7 +91,7 @@ export class ClaimProcess {
     const notices = new CommitNotices(dataSource, log, times);
     const lanes = new Lanes(notices);
     lanes.onModuleInit();
-    const { journal } = journalOn(await openJournal(database), {}, lanes);
+    const { journal } = journalOn(await openJournal(database), { strategy, pool }, lanes);
     return new ClaimProcess(dataSource, journal, lanes, notices, pool, strategy);
   }
 
@@ -121,16 +114,14 @@ export class ClaimProcess {
     return got.runs.map(({ run }) => run.id);
   }
 
-  /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */
-  async settle(): Promise<void> {
-    const isHopeless = (): Promise<boolean> => this.predictor.predictsNothing('nobody', true);
+  /** Has a claim of a known worker find nothing, so that the process knows that nothing is there. */
+  async settle(worker = 'other'): Promise<void> {
     await until(async () => {
-      void this.waiting.version;
-      await this.predictor.observe();
-      return isHopeless();
+      await this.claim(worker, { wait: 0.01 });
+      return this.waiting.isQueueEmpty;
     }, 'the process knows that there is nothing');
     this.submitted = 0;
-    this.repository.queries = 0;
+    this.keys.reads = 0;
   }
 
   /** Ends its claims and closes it. */
@@ -139,7 +130,6 @@ export class ClaimProcess {
     await this.journal.idle();
     this.waiting.onModuleDestroy();
     this.lanes.onModuleDestroy();
-    this.#served.onModuleDestroy();
     await this.notices.onApplicationShutdown();
   }
 }
