@@ -1,5 +1,5 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { config, type Observable } from 'rxjs';
+import { config, mergeMap, share, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
 import { FeedEpochEntity } from '../database/entities/feed.entity.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
@@ -9,7 +9,8 @@ import {
   type CommittedEvent,
   type EventPlace,
 } from './events/committed-event.js';
-import { JournalInstrumentation } from './journal/journal-instrumentation.js';
+import { CommittedGroups } from './journal/committed-groups.js';
+import { committedEventsOf } from './journal/decide-group.js';
 
 /** A page of all events of the deployment. */
 export interface EventPage {
@@ -40,9 +41,12 @@ export class RunEvents implements OnModuleInit {
 
   constructor(
     private readonly dataSource: DataSource,
-    instrumentation: JournalInstrumentation,
+    groups: CommittedGroups,
   ) {
-    this.committed$ = instrumentation.committed.asObservable();
+    this.committed$ = groups.pipe(
+      mergeMap(({ changes }) => committedEventsOf(changes)),
+      share(),
+    );
   }
 
   onModuleInit(): void {

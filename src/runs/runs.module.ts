@@ -28,7 +28,8 @@ import { QueueCleanupJob } from './queue/queue-cleanup.job.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
-import { JournalInstrumentation } from './journal/journal-instrumentation.js';
+import { CommittedGroups } from './journal/committed-groups.js';
+import { JournalTracing } from './journal/journal-tracing.js';
 import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
@@ -85,7 +86,8 @@ const EXPORTS = [
     RunCountsRollUp,
     RunRetention,
     JournalMetrics,
-    JournalInstrumentation,
+    JournalTracing,
+    CommittedGroups,
     RunViews,
     SharedRunReads,
     RunEtags,

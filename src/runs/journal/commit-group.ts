@@ -22,21 +22,17 @@ import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
 import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result, runsOf } from './command.js';
+import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
-
-/** A group after its commit. */
-export interface CommittedGroup {
-  readonly changes: Changes;
-  /** One per command, in order. */
-  readonly outcomes: readonly CommandOutcome<Result>[];
-  readonly feedEntries: number;
-}
 
 export interface CommitOptions {
   /** Whether to announce workers with free capacity. */
   readonly announceFree: boolean;
-  /** Whether the runs are locked while the group decides. */
-  readonly isLocked: boolean;
+  /**
+   * Whether the group is carried out again, because another one had just written one of its runs: then runs are locked before they are
+   * read.
+   */
+  readonly isRetry: boolean;
   readonly tracer: StatementTracer | undefined;
 }
 
@@ -53,7 +49,7 @@ export interface ClaimTerms {
   /** The time of the group. */
   readonly now: Date;
   readonly policy: Policy;
-  /** Whether the group was carried out before, and failed because another one had written one of its runs. */
+  /** As in {@link CommitOptions}. */
   readonly isRetry: boolean;
 }
 
@@ -91,8 +87,10 @@ export class GroupCommitter {
     private readonly tables: GroupTables,
     private readonly views: RunViews,
     private readonly feeds: FeedTails,
+    groups: CommittedGroups,
   ) {
     this.policy = { limits, newId, random: Math.random };
+    groups.subscribe((group) => this.#addToCache(group));
   }
 
   /** Sets what serves claims, before the first one is submitted. */
@@ -102,32 +100,39 @@ export class GroupCommitter {
 
   /**
    * The state machine decides the commands in order; claims are served after the others, so they see the resulting queue.
-   * @throws errors of the database: then nothing is committed. A group that fails because another one has just written one of
-   *   its runs is to be committed with `isLocked`.
+   * @throws errors of the database: then nothing is committed
    */
   async commit(
     source: DataSource,
     commands: readonly PendingCommand[],
-    { announceFree, isLocked, tracer }: CommitOptions,
-  ): Promise<CommittedGroup> {
+    options: CommitOptions,
+  ): Promise<Omit<CommittedGroup, 'commands' | 'seconds'>> {
     const { epoch } = this.feeds;
-    const work = async (tx: EntityManager, pipeline: Pipeline) => {
-      const start = await this.#begin(tx, pipeline, commands, isLocked);
-      const { changes, outcomes } = decideGroup(commands, start, this.policy);
-      pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isLocked }));
-      const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
-      pipeline.also(written);
-      const served = await this.#serveClaims(tx, commands, outcomes, changes, isLocked);
-      await this.#addViews(tx, commands, outcomes);
-      const notice = noticeOf(changes, served, claimable, announceFree);
-      const appended = this.#announce(tx, changes, notice);
-      pipeline.also(appended);
-      return { changes, outcomes, appended };
-    };
-    const { changes, outcomes, appended } = await Pipeline.transaction(source, work, tracer);
-    const heads = await appended;
-    this.#addToCache(epoch, heads, changes);
-    return { changes, outcomes, feedEntries: heads.size === 0 ? 0 : changes.feedEntries.length };
+    const { heads, ...group } = await Pipeline.transaction(
+      source,
+      (tx, pipeline) => this.#carryOut(tx, pipeline, commands, options),
+      options.tracer,
+    );
+    return { ...group, heads: await heads, epoch };
+  }
+
+  /** The statements of a group, in their order. */
+  async #carryOut(
+    tx: EntityManager,
+    pipeline: Pipeline,
+    commands: readonly PendingCommand[],
+    { announceFree, isRetry }: CommitOptions,
+  ) {
+    const start = await this.#begin(tx, pipeline, commands, isRetry);
+    const { changes, outcomes } = decideGroup(commands, start, this.policy);
+    pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isRetry }));
+    const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
+    pipeline.also(written);
+    const served = await this.#serveClaims(tx, commands, outcomes, changes, isRetry);
+    await this.#addViews(tx, commands, outcomes);
+    const heads = this.#announce(tx, changes, noticeOf(changes, served, claimable, announceFree));
+    pipeline.also(heads);
+    return { changes, outcomes, heads };
   }
 
   /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs. */
@@ -135,7 +140,7 @@ export class GroupCommitter {
     tx: EntityManager,
     pipeline: Pipeline,
     commands: readonly PendingCommand[],
-    isLocked: boolean,
+    isRetry: boolean,
   ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
     const operationIds = commands.flatMap((pending) =>
@@ -146,7 +151,7 @@ export class GroupCommitter {
     const [registered, operations, , found, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       operationIds.length > 0 ? lockRunning(tx, operationIds) : new Map(),
-      isLocked && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
+      isRetry && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
       pipeline.startedAt,
     ]);
@@ -161,7 +166,7 @@ export class GroupCommitter {
   async #write(
     tx: EntityManager,
     changes: Changes,
-    { unusedKeys, isLocked }: { readonly unusedKeys: readonly string[]; readonly isLocked: boolean },
+    { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
     const { labelled, endedAttempts, auditRecords, pages, timers } = changes;
@@ -171,7 +176,7 @@ export class GroupCommitter {
     await Promise.all([
       unusedKeys.length > 0 && this.tables.idempotency.forget(tx, unusedKeys),
       created.length > 0 && this.tables.runs.insert(tx, created),
-      endedAttempts.length > 0 && !isLocked && this.tables.runs.lock(tx, [...after.keys()]),
+      endedAttempts.length > 0 && !isRetry && this.tables.runs.lock(tx, [...after.keys()]),
       endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
@@ -260,8 +265,8 @@ export class GroupCommitter {
     }
   }
 
-  /** Never throws: the group is committed, so its commands must not be carried out again. */
-  #addToCache(epoch: string | null, heads: ReadonlyMap<string, number>, changes: Changes): void {
+  /** Adds the events of a group to the cache of feeds. */
+  #addToCache({ epoch, heads, changes }: CommittedGroup): void {
     try {
       this.feeds.append(epoch, heads, (topics) => feedEventsOf(changes, topics));
     } catch (error) {

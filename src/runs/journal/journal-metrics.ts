@@ -8,7 +8,7 @@ import { TRANSITIONS } from '../machine/transitions.js';
 import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
 import { QUEUE_REFUSALS, type QueueRefusal } from '../group-commit/group-commit-queue.js';
 import type { PendingCommand, Result } from './command.js';
-import type { CommittedGroup } from './commit-group.js';
+import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 
 /** Why a run began another attempt. */
 const RETRY_REASONS = ['failure', 'attempt_timeout', 'loss', 'request'] as const;
@@ -68,8 +68,12 @@ export class JournalMetrics {
     ['reason'],
   );
 
-  constructor(private readonly registry: Registry) {
+  constructor(
+    private readonly registry: Registry,
+    groups: CommittedGroups,
+  ) {
     this.#startAtZero();
+    groups.subscribe((group) => this.#count(group));
   }
 
   observeQueue(queue: { readonly waiting: number; readonly waitingBytes: number }): void {
@@ -86,13 +90,11 @@ export class JournalMetrics {
     gauge('longshore_journal_waiting_bytes', 'Bytes of the waiting commands', () => queue.waitingBytes);
   }
 
-  /** Counts a committed group. @param seconds duration of its transaction */
-  committed(commands: readonly PendingCommand[], committed: CommittedGroup, seconds: number): void {
-    const { changes, outcomes, feedEntries } = committed;
+  #count({ commands, outcomes, changes, heads, seconds }: CommittedGroup): void {
     this.size.observe(commands.length);
     this.seconds.observe(seconds);
     this.created.inc(changes.created.length);
-    this.feedEntries.inc(feedEntries);
+    if (heads.size > 0) this.feedEntries.inc(changes.feedEntries.length);
     for (const { command, before, run, entries, endedAttempt } of changes.decided) {
       this.#transition(before.state, run.state);
       for (const { type } of entries)

@@ -11,6 +11,7 @@ import {
 import {
   GroupCommitQueue,
   QueueFull,
+  type CommandOutcome,
   type Place,
   type QueueState,
   type WaitingLimits,
@@ -30,8 +31,10 @@ import {
   type PendingCommand,
   type Result,
 } from './command.js';
-import { JournalInstrumentation } from './journal-instrumentation.js';
 import { GroupCommitter } from './commit-group.js';
+import { CommittedGroups } from './committed-groups.js';
+import { JournalMetrics } from './journal-metrics.js';
+import { JournalTracing } from './journal-tracing.js';
 
 const MAX_GROUP = 200;
 
@@ -70,13 +73,15 @@ export class RunJournal {
   constructor(
     @Inject(JournalDataSource) private readonly connections: Pick<JournalDataSource, 'dataSource'>,
     private readonly committer: GroupCommitter,
-    private readonly instrumentation: JournalInstrumentation,
+    private readonly groups: CommittedGroups,
+    private readonly tracing: JournalTracing,
+    private readonly metrics: JournalMetrics,
     @Inject(Settings) settings: JournalSettings,
     private readonly refusals: Refusals,
   ) {
     this.#queue = this.#newQueue(settings);
     this.#large = this.#newQueue(settings);
-    instrumentation.metrics.observeQueue(this);
+    metrics.observeQueue(this);
   }
 
   /** Commands that wait for a group. */
@@ -153,14 +158,7 @@ export class RunJournal {
         bytes: settings.journalWaitingBytes,
         bytesOfOwner: settings.journalWaitingBytesPerKey,
       },
-      commit: (commands, tries) =>
-        this.instrumentation.commit(commands, tries, (tracer) =>
-          this.committer.commit(this.connections.dataSource, commands, {
-            announceFree: this.#announcesFreeWorkers,
-            isLocked: tries > 1,
-            tracer,
-          }),
-        ),
+      commit: (commands, tries) => this.#commit(commands, tries),
       // A statement timeout concerns one command, not the database.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       // Another process served the same claim, and the next try finds the runs that it assigned; or retention has removed a run
@@ -173,15 +171,38 @@ export class RunJournal {
     });
   }
 
+  /** Commits a group, and tells those who subscribe to committed groups. @throws errors of the database: nothing is committed then */
+  async #commit(
+    commands: readonly PendingCommand[],
+    tries: number,
+  ): Promise<readonly CommandOutcome<Result>[]> {
+    const trace = this.tracing.begin(commands, tries);
+    const startedAt = performance.now();
+    try {
+      const group = await this.committer.commit(this.connections.dataSource, commands, {
+        announceFree: this.#announcesFreeWorkers,
+        isRetry: tries > 1,
+        tracer: trace?.statements,
+      });
+      trace?.end();
+      this.groups.next({ ...group, commands, seconds: (performance.now() - startedAt) / 1000 });
+      return group.outcomes;
+    } catch (error) {
+      trace?.end(error);
+      this.metrics.rolledBack();
+      throw error;
+    }
+  }
+
   async #submit(pending: PendingCommand): Promise<Result> {
-    this.instrumentation.submitted(pending);
+    this.tracing.submitted(pending);
     const place = placeOf(pending);
     const queue = isLargeRequest(pending, place) ? this.#large : this.#queue;
     try {
       return await queue.submit(pending, place);
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;
-      this.instrumentation.metrics.refused(error.reason);
+      this.metrics.refused(error.reason);
       const setting = error.limit && SETTING_OF_LIMIT[error.limit];
       if (setting !== undefined) this.refusals.count(setting);
       throw error.reason === 'share' ? new TooManyWaiting(setting) : new JournalOverloaded(setting);

@@ -1,14 +1,12 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/database/failover/promotion-check.js';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { encodeEventCursor, FIRST_PLACE, RunEvents } from '../../../src/runs/run-events.js';
-import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
-import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
+import { CommittedGroups } from '../../../src/runs/journal/committed-groups.js';
 import { createOn, eventCommand, journalOn, openJournal } from '../../support/runs/journal.js';
 import { atDepth } from '../../support/depth.js';
 import { until } from '../../support/service-process.js';
@@ -20,8 +18,7 @@ const SLOW_ROUNDS = atDepth({ fast: 12, all: 40 });
 const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
 function eventsOf(dataSource: DataSource): RunEvents {
-  const instrumentation = new JournalInstrumentation(new JournalMetrics(new Registry()), null);
-  return new RunEvents(dataSource, instrumentation);
+  return new RunEvents(dataSource, new CommittedGroups());
 }
 
 const keyOf = ({ run_id, index }: CommittedEvent): string => `${run_id} ${index}`;

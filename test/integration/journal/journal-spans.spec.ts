@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { claimOf, freshRun } from '../../support/runs/journal.js';
-import { Registry } from 'prom-client';
-import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
-import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
+import { JournalTracing } from '../../../src/runs/journal/journal-tracing.js';
 import type { PendingCommand } from '../../../src/runs/journal/command.js';
-import { IdempotencyLedger } from '../../../src/runs/idempotency/idempotency.repository.js';
-import { decideGroup } from '../../../src/runs/journal/decide-group.js';
-import { POLICY } from '../../../src/runs/machine/decide.fixtures.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -43,29 +38,15 @@ describe('the spans of a group', () => {
     );
 
   it('describe a failed try and the next one, each with its requests', async () => {
-    const instrumentation = new JournalInstrumentation(new JournalMetrics(new Registry()), tracing);
+    const journal = new JournalTracing(tracing);
     const commands: PendingCommand[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
     const requests = commands.slice(1).map((command, n) => {
       const span = tracing.start(`request ${n}`);
-      spanStorage.run(span, () => instrumentation.submitted(command));
+      spanStorage.run(span, () => journal.submitted(command));
       return span;
     });
-    await assert.rejects(
-      instrumentation.commit(commands, 1, () => Promise.reject(new Deadlock('later'))),
-      Deadlock,
-    );
-    const start = {
-      keys: new IdempotencyLedger(new Map()),
-      operations: new Map(),
-      found: [],
-      now: new Date(),
-    };
-    const { changes } = decideGroup([], start, POLICY);
-    const committed = { changes, outcomes: [], feedEntries: 0 };
-    assert.equal(
-      await instrumentation.commit(commands, 2, () => Promise.resolve(committed)),
-      committed.outcomes,
-    );
+    journal.begin(commands, 1)?.end(new Deadlock('later'));
+    journal.begin(commands, 2)?.end();
     for (const span of requests) span.end();
     const [failed, done] = [await findGroup(1), await findGroup(2)];
     for (const group of [failed, done]) {

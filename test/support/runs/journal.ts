@@ -22,7 +22,8 @@ import type { Claim, ClaimedRun } from '../../../src/runs/journal/command.js';
 import { CandidateSelector } from '../../../src/claims/candidate-selector.js';
 import { ClaimAllocator } from '../../../src/claims/claim-allocator.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
-import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
+import { CommittedGroups } from '../../../src/runs/journal/committed-groups.js';
+import { JournalTracing } from '../../../src/runs/journal/journal-tracing.js';
 import { GroupCommitter, GroupTables } from '../../../src/runs/journal/commit-group.js';
 import { RunJournal, type JournalSettings } from '../../../src/runs/journal/run-journal.js';
 import { NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
@@ -94,14 +95,23 @@ export function journalOn(
   const tables = new GroupTables(runs, events, queue, idempotency, new FeedRepository({ feedEnabled: true }));
   const selector = new CandidateSelector(queue, lanes, pool, strategy);
   const allocator = new ClaimAllocator(tables, new HeldRunRepository(), selector, pool, strategy, settings);
+  const groups = new CommittedGroups();
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(settings, tables, views, feeds);
+  const committer = new GroupCommitter(settings, tables, views, feeds, groups);
   committer.serveClaimsBy(allocator);
-  const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
+  const metrics = new JournalMetrics(registry, groups);
   return {
-    journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),
+    journal: new RunJournal(
+      { dataSource },
+      committer,
+      groups,
+      new JournalTracing(null),
+      metrics,
+      settings,
+      new Refusals(registry),
+    ),
     registry,
   };
 }
