@@ -37,8 +37,9 @@ export class TextAutomaton {
   private readonly depths: Int32Array;
   /** The number of the longest text that ends with it, plus 1; 0: none does. */
   private readonly ends: Int32Array;
-  /** The children that are not the next node, by {@link branchOf}. */
-  private readonly branches = new Map<number, number>();
+  /** The children that are not the next node: a hash table with two numbers for each, that of its parent with its unit, and its own. */
+  private readonly branches: Float64Array;
+  private readonly branchShift: number;
   /** 1 where {@link placeOf} the first units of a text leads. */
   private readonly mayStart: Uint8Array;
   private readonly filterShift: number;
@@ -51,6 +52,9 @@ export class TextAutomaton {
     this.fallbacks = new Int32Array(most);
     this.depths = new Int32Array(most);
     this.ends = new Int32Array(most);
+    const branchBits = Math.max(4, Math.ceil(Math.log2(texts.length * 2)));
+    this.branchShift = 32 - branchBits;
+    this.branches = new Float64Array(2 * 2 ** branchBits);
     const filterBits = Math.max(FILTER_BITS, Math.ceil(Math.log2(texts.length * FILTER_PLACES)));
     this.filterShift = 32 - filterBits;
     this.mayStart = new Uint8Array(2 ** filterBits);
@@ -125,7 +129,16 @@ export class TextAutomaton {
   private child(node: number, unit: number): number {
     const way = Number(this.ways[node]);
     if ((way & NEXT) === unit + 1) return node + 1;
-    return (way & BRANCHES) === 0 ? 0 : (this.branches.get(branchOf(node, unit)) ?? 0);
+    return (way & BRANCHES) === 0 ? 0 : Number(this.branches[this.slotOf(node, unit) + 1]);
+  }
+
+  /** Where {@link branches} has a child, or would get it. */
+  private slotOf(node: number, unit: number): number {
+    const { branches, branchShift } = this;
+    const key = node * 2 ** 16 + unit;
+    let slot = 2 * (Math.imul(Math.imul(node, 0x9e3779b1) ^ unit, 0x85ebca6b) >>> branchShift);
+    while (branches[slot + 1] !== 0 && branches[slot] !== key) slot = (slot + 2) & (branches.length - 1);
+    return slot;
   }
 
   private insert(text: string, number: number): void {
@@ -142,7 +155,7 @@ export class TextAutomaton {
         if (next === node + 1) ways[node] = unit + 1;
         else {
           ways[node] = Number(ways[node]) | BRANCHES;
-          this.branches.set(branchOf(node, unit), next);
+          this.branches.set([node * 2 ** 16 + unit, next], this.slotOf(node, unit));
         }
       }
       node = next;
@@ -154,7 +167,7 @@ export class TextAutomaton {
   /** Finds the longest proper suffix of each node, which has fewer units, and from it where a search goes on. */
   private link(longestFirst: readonly string[]): void {
     const { ways, fallbacks, ends } = this;
-    const suffixes = new Int32Array(this.count);
+    const suffixes = new Int32Array(this.count).fill(-1, 1);
     const nodes = new Int32Array(longestFirst.length);
     let left = longestFirst.length;
     for (let depth = 0; left > 0; depth++) {
@@ -168,6 +181,7 @@ export class TextAutomaton {
         let from = Number(nodes[index]);
         const node = this.child(from, unit);
         nodes[index] = node;
+        if (Number(suffixes[node]) >= 0) continue;
         let suffix = 0;
         while (from !== 0 && suffix === 0) {
           from = Number(suffixes[from]);
@@ -192,9 +206,4 @@ function hashOf(hash: number, unit: number): number {
 /** The place of a hash in the filter. */
 function placeOf(hash: number, shift: number): number {
   return Math.imul(hash, 0x9e3779b1) >>> shift;
-}
-
-/** One number for a node and a unit. */
-function branchOf(node: number, unit: number): number {
-  return node * 2 ** 16 + unit;
 }
