@@ -82,8 +82,8 @@ export class Masking {
     let passed = 0;
     for (const { start, end } of this.spans) {
       if (start >= to) break;
-      if (start > at) parts.push(text.slice(at - shift, start - shift));
-      if (start >= from || isLineBegin) parts.push(MASK);
+      const isShown = start >= from || isLineBegin;
+      parts.push(text.slice(at - shift, Math.max(at, start) - shift) + (isShown ? MASK : ''));
       at = Math.max(at, Math.min(end, to));
       if (end <= to) passed += 1;
     }

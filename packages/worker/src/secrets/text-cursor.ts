@@ -60,7 +60,8 @@ export class TextCursor implements Findings {
   add(end: number, text: number, length: number): void {
     const run = this.runs.at(-1);
     if (run === undefined) return;
-    const start = this.startOf(run.read + end - length - run.from);
+    const first = end - length;
+    const start = first < run.from ? this.startOf(run.read + first - run.from) : offsetAt(run.source, first);
     this.found.push({ start, end: offsetAt(run.source, end - 1, 1), text });
   }
 
