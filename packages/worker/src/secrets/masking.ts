@@ -1,16 +1,9 @@
-import { hasUnshown, unshownParts } from '@longshore/common/shown-text';
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { Spans, TextCursor } from './text-cursor.js';
-import { UnitBuffer } from './unit-buffer.js';
+import { TextCursor, type Found, type Span } from './text-cursor.js';
 
 /** Stands in for a value. */
 export const MASK = '***';
-
-const MASK_UNITS = Uint16Array.from(MASK, (unit) => unit.charCodeAt(0));
-
-const piece = new UnitBuffer();
-const shown = new UnitBuffer();
 
 /** Offsets of a part that is shown. */
 interface ShownPart {
@@ -25,70 +18,57 @@ interface ShownPart {
  * has an offset: the number of units before it.
  */
 export class Masking {
+  /** What the cursors have found in the last piece. */
+  private readonly found: Found[] = [];
   private readonly plain: TextCursor;
-  /** Reads the line without its escapes, from the first on. */
-  private readonly unescaped: TextCursor;
-  private hasEscapes = false;
+  /** Reads the line without its escapes, from the first on. Null: there was none. */
+  private unescaped: TextCursor | null = null;
   /** The end of the line that may be a part of an escape. */
   private cut = '';
   private length = 0;
-  private readonly spans = new Spans();
+  /** What was found and not shown: ascending and disjoint. */
+  private readonly spans: Span[] = [];
 
-  /** @param texts as in {@link TextCursor} */
-  constructor(automaton: TextAutomaton, texts: Set<number> | null = null) {
-    this.plain = new TextCursor(automaton, texts);
-    this.unescaped = new TextCursor(automaton, texts);
-  }
-
-  /** Begins another text. */
-  restart(): void {
-    this.plain.restart();
-    this.spans.clear();
-    this.hasEscapes = false;
-    this.cut = '';
-    this.length = 0;
+  /** @param texts collects the numbers of those that are found; null: it is not asked for */
+  constructor(
+    automaton: TextAutomaton,
+    private readonly texts: Set<number> | null = null,
+  ) {
+    this.plain = new TextCursor(automaton, this.found);
   }
 
   /** @param isLineEnd whether a line ends with it */
   write(text: string, isLineEnd: boolean): void {
-    if (this.length > 0) this.plain.forgetRuns();
-    if (this.hasEscapes) this.unescaped.forgetRuns();
-    if (!this.hasEscapes && mayHaveEscapes(text)) {
-      this.hasEscapes = true;
-      this.unescaped.follow(this.plain);
-    }
-    const all = this.cut + text;
-    const units = piece.of(all);
-    const from = this.cut.length;
-    const shift = this.length - from;
-    const hasBreaks = text.includes('\n') || text.includes('\r');
-    this.plain.read({ units, from, to: all.length, hasBreaks, shift, offsets: null }, isLineEnd);
-    if (this.hasEscapes) {
-      const unshown = hasUnshown(all) ? unshownParts(all) : [];
-      const unescaped = unescape(units, 0, all.length, isLineEnd, unshown);
-      this.unescaped.read({ ...unescaped, from: 0, shift }, isLineEnd);
+    this.plain.forgetRuns();
+    this.unescaped?.forgetRuns();
+    if (mayHaveEscapes(text)) this.unescaped ??= this.plain.fork();
+    this.plain.read({ text, shift: this.length, offsets: null }, isLineEnd);
+    if (this.unescaped !== null) {
+      const all = this.cut + text;
+      const unescaped = unescape(all, isLineEnd);
+      this.unescaped.read({ ...unescaped, shift: this.length - this.cut.length }, isLineEnd);
       this.cut = all.slice(unescaped.read);
     }
     this.length += text.length;
-    this.collect();
+    if (this.found.length > 0) this.collect();
   }
 
   /** Whether a value was found that {@link show} has not passed. */
   get hasFound(): boolean {
-    return !this.spans.isEmpty;
+    return this.spans.length > 0;
   }
 
   /** A line break, of one unit. No text ends with it. */
   endLine(): void {
     this.plain.endLine({ shift: this.length, offsets: null }, 0);
     this.length += 1;
-    this.hasEscapes = false;
+    this.unescaped = null;
     this.cut = '';
   }
 
   /** The text before this offset is decided: what comes next changes nothing there. */
   settled(): number {
-    const begun = Math.min(this.plain.begun(), this.hasEscapes ? this.unescaped.begun() : Infinity);
+    const begun = Math.min(this.plain.begun(), this.unescaped?.begun() ?? Infinity);
     return Math.min(begun, this.length - this.cut.length);
   }
 
@@ -97,46 +77,34 @@ export class Masking {
    * @param text with the offset `shift`
    */
   show(text: string, shift: number, { from, to, isLineBegin }: ShownPart): string {
-    const { spans } = this;
-    const part = text.slice(from - shift, to - shift);
-    if (spans.isEmpty) return part;
-    const units = piece.of(part);
-    const masked = shown.ofLength(part.length + MASK.length * spans.count);
+    const parts: string[] = [];
     let at = from;
-    let size = 0;
-    let bits = 0;
     let passed = 0;
-    for (let index = 0; ; index++) {
-      const start = index < spans.count ? Math.min(to, spans.startAt(index)) : to;
-      for (; at < start; at++) {
-        const unit = Number(units[at - from]);
-        masked[size++] = unit;
-        bits |= unit;
-      }
-      if (start === to) break;
-      const end = spans.endAt(index);
-      if (start >= from || isLineBegin) for (const star of MASK_UNITS) masked[size++] = star;
+    for (const { start, end } of this.spans) {
+      if (start >= to) break;
+      const isShown = start >= from || isLineBegin;
+      parts.push(text.slice(at - shift, Math.max(at, start) - shift) + (isShown ? MASK : ''));
       at = Math.max(at, Math.min(end, to));
       if (end <= to) passed += 1;
     }
-    spans.forget(passed);
-    return shown.text(size, bits);
+    this.spans.splice(0, passed);
+    parts.push(text.slice(at - shift, to - shift));
+    return parts.join('');
   }
 
-  /** Takes what both have found, in the order in which it ends. */
+  /** Takes what the cursors have found, in the order in which it ends; parts that overlap become one. */
   private collect(): void {
-    const { spans } = this;
-    const plain = this.plain.found;
-    const unescaped = this.unescaped.found;
-    let taken = 0;
-    for (let index = 0; index < unescaped.count; index++) {
-      const end = unescaped.endAt(index);
-      for (; taken < plain.count && plain.endAt(taken) <= end; taken++)
-        spans.add(plain.startAt(taken), plain.endAt(taken));
-      spans.add(unescaped.startAt(index), end);
+    const { found, spans } = this;
+    if (this.unescaped !== null) found.sort((a, b) => a.end - b.end);
+    for (const part of found) {
+      this.texts?.add(part.text);
+      let span: Span = part;
+      for (let last = spans.at(-1); last !== undefined && last.end > span.start; last = spans.at(-1)) {
+        span = { start: Math.min(span.start, last.start), end: Math.max(span.end, last.end) };
+        spans.pop();
+      }
+      spans.push(span);
     }
-    for (; taken < plain.count; taken++) spans.add(plain.startAt(taken), plain.endAt(taken));
-    plain.clear();
-    unescaped.clear();
+    found.length = 0;
   }
 }

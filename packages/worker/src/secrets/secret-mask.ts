@@ -7,11 +7,9 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
 import { hasUnshown } from '@longshore/common/shown-text';
 import { JsonPath } from '@longshore/common/json/json-path';
-import { unescape } from './escapes.js';
 import { Masking } from './masking.js';
 import { textsOf } from './secret-texts.js';
 import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
-import { UnitBuffer } from './unit-buffer.js';
 
 /** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
 const SLICE_UNITS = 256 * 1024;
@@ -19,7 +17,7 @@ const SLICE_UNITS = 256 * 1024;
 /** So many masked texts of a JSON text are told. */
 const MAX_PLACES = 20;
 
-/** Shorter tokens of a JSON text are searched where they are. */
+/** Shorter strings of a JSON text are searched where they are. */
 const SHORT_UNITS = 1024;
 
 /** Where a value of a secret was in a JSON text. */
@@ -48,8 +46,6 @@ export interface MaskedJson {
 export class SecretMask {
   /** Null: nothing is replaced. */
   private readonly automaton: TextAutomaton | null;
-  /** For one text after another. */
-  private readonly whole: Masking | null;
   /** Null: not asked for. */
   private named: Map<string, Set<string>> | null = null;
 
@@ -60,7 +56,6 @@ export class SecretMask {
   ) {
     const texts = textsOf(values);
     this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
-    this.whole = this.begin();
   }
 
   /** @param given values by their names, of which several may have one */
@@ -83,11 +78,10 @@ export class SecretMask {
 
   /** For texts of limited length: it does not yield to the event loop. */
   text(text: string): string {
-    const { whole } = this;
-    if (whole === null) return text;
-    whole.restart();
-    whole.write(text, true);
-    return whole.show(text, 0, { from: 0, to: text.length, isLineBegin: false });
+    const masking = this.begin();
+    if (masking === null) return text;
+    masking.write(text, true);
+    return masking.show(text, 0, { from: 0, to: text.length, isLineBegin: false });
   }
 
   /** As {@link jsonText}. */
@@ -129,10 +123,6 @@ export class SecretMask {
     if (automaton === null) return { text, places, areKeysMasked: false };
     const parts: string[] = [];
     const path = new JsonPath();
-    const slice = new UnitBuffer();
-    let units = slice.of('');
-    let unitsFrom = 0;
-    let unitsEnd = 0;
     let copied = 0;
     let areKeysMasked = false;
     const hasControls = hasUnshown(text);
@@ -149,17 +139,9 @@ export class SecretMask {
       const isKey = text[end] === ':';
       let key = isKey ? text.slice(at, end) : '';
       if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
-      // Most tokens are short and have no values: these are not copied.
-      const isShort = end - at < SHORT_UNITS;
-      if (isShort && end > unitsEnd) {
-        unitsFrom = at;
-        unitsEnd = Math.min(at + SLICE_UNITS, text.length);
-        units = slice.of(text.slice(unitsFrom, unitsEnd));
-      }
+      // Most strings have no values: these are not copied.
       const isPlain =
-        isShort &&
-        !hasControls &&
-        hasNone(automaton, units, at + 1 - unitsFrom, end - 1 - unitsFrom, backslash < end);
+        end - at < SHORT_UNITS && backslash >= end && !hasControls && !automaton.finds(text, at + 1, end - 1);
       if (end - at >= MIN_UNITS && !isPlain) {
         const plain: string = backslash < end ? JSON.parse(text.slice(at, end)) : text.slice(at + 1, end - 1);
         const shown = plain.length > SLICE_UNITS ? await this.longText(plain) : this.text(plain);
@@ -218,19 +200,6 @@ export const NO_MASK = new SecretMask([]);
 
 function indexOr(index: number, otherwise: number): number {
   return index < 0 ? otherwise : index;
-}
-
-/** Whether the content of a JSON string is known to have no value. */
-function hasNone(
-  automaton: TextAutomaton,
-  units: Uint16Array,
-  from: number,
-  to: number,
-  isEscaped: boolean,
-): boolean {
-  if (!isEscaped) return !automaton.finds(units, from, to);
-  const plain = unescape(units, from, to, true);
-  return !plain.hasBreaks && !plain.hasEscapes && !automaton.finds(plain.units, 0, plain.to);
 }
 
 function isReadable(text: string): boolean {

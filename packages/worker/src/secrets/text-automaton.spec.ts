@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
-import { beginning, TextAutomaton } from './text-automaton.js';
+import { TextAutomaton } from './text-automaton.js';
 
 function letters(minLength: number, maxLength: number): fc.Arbitrary<string> {
   return fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\uffff'), minLength, maxLength });
@@ -13,17 +13,16 @@ test('finds at each position the longest text that ends there, in whatever piece
     fc.array(letters(0, 20), { maxLength: 6 }),
     (texts, pieces) => {
       const automaton = new TextAutomaton(texts);
-      const state = beginning();
+      let node = 0;
       const all = pieces.join('');
       const found = new Map<number, number>();
       let read = 0;
       for (const piece of pieces) {
-        const units = Uint16Array.from(piece, (unit) => unit.charCodeAt(0));
-        automaton.search(state, units, 0, units.length, {
+        node = automaton.search(node, piece, 0, piece.length, {
           add: (end, text) => found.set(read + end, text),
         });
         read += piece.length;
-        const begun = automaton.begun(state);
+        const begun = automaton.begun(node);
         const lengths = texts.flatMap((text) =>
           Array.from({ length: text.length }, (_, index) => index + 1).filter((length) =>
             all.slice(0, read).endsWith(text.slice(0, length)),
@@ -39,4 +38,15 @@ test('finds at each position the longest text that ends there, in whatever piece
     },
   );
   fc.assert(property, { numRuns: 1000 });
+});
+
+test('finds a short and a long text wherever they are in one of 70,000 units', () => {
+  const long = 'ab'.repeat(20_000);
+  const automaton = new TextAutomaton(['cdefg', long]);
+  for (let before = 16_370; before < 16_400; before++) {
+    const ends: number[] = [];
+    const text = `${'x'.repeat(before)}cdefg${'x'.repeat(before)}${long}`;
+    automaton.search(0, text, 10, text.length, { add: (end) => ends.push(end) });
+    assert.deepEqual(ends, [before + 5, text.length]);
+  }
 });

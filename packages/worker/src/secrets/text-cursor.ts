@@ -1,27 +1,33 @@
-import { beginning, type Findings, type TextAutomaton } from './text-automaton.js';
-
-const LINE_FEED = Uint16Array.of(0x0a);
+import type { Findings, TextAutomaton } from './text-automaton.js';
 
 /** A text in which each unit has an offset in the original. */
 interface Located {
-  /** Its units from `from` to `to`. They are not kept. */
-  readonly units: Uint16Array;
-  readonly from: number;
-  readonly to: number;
-  /** Whether it has line breaks. */
-  readonly hasBreaks: boolean;
-  /** Offset of the first of `units`. */
+  readonly text: string;
+  /** Offset of the first unit. */
   readonly shift: number;
-  /** Offset of each of `units` and of the end, from `shift`; null: each is one of the original. */
+  /** Offset of each unit and of the end, from `shift`; null: each is one of the original. */
   readonly offsets: Int32Array | null;
 }
 
 /** Units that the automaton has read in a row. */
-interface Run extends Pick<Located, 'shift' | 'offsets'> {
+interface Run {
   /** Number of units that it has read before. */
   readonly read: number;
-  /** The first of them in `units`. */
+  /** The first of them in the text of `source`. */
   readonly from: number;
+  readonly source: Omit<Located, 'text'>;
+}
+
+/** A part of a text by offsets: those of its first unit and of the unit after it. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A part that is one of the automaton's texts. */
+export interface Found extends Span {
+  /** Its number. */
+  readonly text: number;
 }
 
 /**
@@ -29,102 +35,88 @@ interface Run extends Pick<Located, 'shift' | 'offsets'> {
  * blank lines. Results are offsets in the original text.
  */
 export class TextCursor implements Findings {
-  /** What was found, by offsets, until it is cleared. A later part may overlap with it. */
-  readonly found = new Spans();
-  private state = beginning();
+  private node = 0;
   private readCount = 0;
   private runs: Run[] = [];
   private isLineEmpty = true;
-  /** The last. */
-  private run: Run = { read: 0, from: 0, shift: 0, offsets: null };
 
-  /** @param texts collects the numbers of those that are found; null: it is not asked for */
+  /** @param found gets the longest text that ends at each unit */
   constructor(
     private readonly automaton: TextAutomaton,
-    private readonly texts: Set<number> | null,
+    private readonly found: Found[],
   ) {}
 
-  /** Goes on like another cursor; what that one has found is not its result. */
-  follow(other: TextCursor): void {
-    this.state = { ...other.state };
-    this.readCount = other.readCount;
-    this.runs = [...other.runs];
-    this.isLineEmpty = other.isLineEmpty;
+  /** A cursor that goes on from here. */
+  fork(): TextCursor {
+    const fork = new TextCursor(this.automaton, this.found);
+    fork.node = this.node;
+    fork.readCount = this.readCount;
+    fork.runs = [...this.runs];
+    fork.isLineEmpty = this.isLineEmpty;
+    return fork;
   }
 
-  /** Nothing has been read. */
-  restart(): void {
-    this.state = beginning();
-    this.found.clear();
-    this.runs = [];
-    this.readCount = 0;
-    this.isLineEmpty = true;
-  }
-
-  /** For the automaton: a text of `length` units ends before the unit `end` of the run. */
+  /** For the automaton: a text of `length` units ends before the unit `end` of the last run. */
   add(end: number, text: number, length: number): void {
-    const { run } = this;
-    const start = end - length;
-    this.found.add(
-      start < run.from ? this.startOf(run.read + start - run.from) : offsetAt(run, start),
-      offsetAt(run, end - 1, 1),
-    );
-    this.texts?.add(text);
+    const run = this.runs.at(-1);
+    if (run === undefined) return;
+    const first = end - length;
+    const start = first < run.from ? this.startOf(run.read + first - run.from) : offsetAt(run.source, first);
+    this.found.push({ start, end: offsetAt(run.source, end - 1, 1), text });
   }
 
   /** @param isLineEnd whether a line ends with the text */
   read(source: Located, isLineEnd: boolean): void {
-    const { units, to, hasBreaks } = source;
-    let from = source.from;
-    const breaksEnd = hasBreaks ? to : from;
-    for (let at = from; at < breaksEnd; at++) {
-      if (!isBreak(Number(units[at]))) continue;
-      this.readLine(source, from, trimmedEnd(units, from, at));
+    const { text } = source;
+    let from = 0;
+    const breaksEnd = text.includes('\n') || text.includes('\r') ? text.length : 0;
+    for (let at = 0; at < breaksEnd; at++) {
+      if (!isBreak(text.charCodeAt(at))) continue;
+      this.readLine(source, from, trimmedEnd(text, from, at));
       this.endLine(source, at);
       from = at + 1;
     }
-    this.readLine(source, from, isLineEnd ? trimmedEnd(units, from, to) : to);
+    this.readLine(source, from, isLineEnd ? trimmedEnd(text, from, text.length) : text.length);
   }
 
   /** A line break, which is the unit of the text at `at`. */
-  endLine({ shift, offsets }: Pick<Located, 'shift' | 'offsets'>, at: number): void {
+  endLine(source: Omit<Located, 'text'>, at: number): void {
     if (this.isLineEmpty) return;
     this.isLineEmpty = true;
-    this.search(LINE_FEED, 0, 1, { read: this.readCount, from: at, shift, offsets });
+    this.search('\n', 0, 1, { read: this.readCount, from: at, source });
   }
 
   /** Where the last units begin that may be the beginning of a text; Infinity: nothing has begun. */
   begun(): number {
-    const begun = this.automaton.begun(this.state);
+    const begun = this.automaton.begun(this.node);
     return begun === 0 ? Infinity : this.startOf(this.readCount - begun);
-  }
-
-  private readLine({ units, shift, offsets }: Located, from: number, to: number): void {
-    let at = from;
-    if (this.isLineEmpty) while (at < to && isBlank(Number(units[at]))) at += 1;
-    if (at >= to) return;
-    this.isLineEmpty = false;
-    this.search(units, at, to, { read: this.readCount, from: at, shift, offsets });
-  }
-
-  private search(units: Uint16Array, at: number, to: number, run: Run): void {
-    this.run = run;
-    this.runs.push(run);
-    this.automaton.search(this.state, units, at, to, this);
-    this.readCount += to - at;
   }
 
   /** Forgets the runs before what has begun. */
   forgetRuns(): void {
-    const begun = this.automaton.begun(this.state);
+    const begun = this.automaton.begun(this.node);
     if (begun === 0) this.runs = [];
     else this.runs.splice(0, this.runOf(this.readCount - begun));
   }
 
+  private readLine(source: Located, from: number, to: number): void {
+    let at = from;
+    if (this.isLineEmpty) while (at < to && isBlank(source.text.charCodeAt(at))) at += 1;
+    if (at >= to) return;
+    this.isLineEmpty = false;
+    this.search(source.text, at, to, { read: this.readCount, from: at, source });
+  }
+
+  private search(text: string, from: number, to: number, run: Run): void {
+    this.runs.push(run);
+    this.node = this.automaton.search(this.node, text, from, to, this);
+    this.readCount += to - from;
+  }
+
   /** Where a unit that the automaton has read begins in the original. */
   private startOf(unit: number): number {
-    const run = this.runs[this.runOf(unit)] ?? this.run;
-    return offsetAt(run, unit - run.read + run.from);
+    const run = this.runs[this.runOf(unit)];
+    return run === undefined ? 0 : offsetAt(run.source, unit - run.read + run.from);
   }
 
   /** The index of the run that has a unit. */
@@ -141,8 +133,8 @@ export class TextCursor implements Findings {
   }
 }
 
-/** The offset of a unit of a run, or that of the unit that follows it by `next`. */
-function offsetAt({ shift, offsets }: Run, unit: number, next = 0): number {
+/** The offset of a unit, or that of the unit that follows it by `next`. */
+function offsetAt({ shift, offsets }: Omit<Located, 'text'>, unit: number, next = 0): number {
   return shift + (offsets?.[unit + next] ?? unit + next);
 }
 
@@ -154,68 +146,8 @@ function isBlank(unit: number): boolean {
   return unit === 0x20 || unit === 0x09 || unit === 0x0b || unit === 0x0c;
 }
 
-function trimmedEnd(units: Uint16Array, from: number, to: number): number {
+function trimmedEnd(text: string, from: number, to: number): number {
   let end = to;
-  while (end > from && isBlank(Number(units[end - 1]))) end -= 1;
+  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
   return end;
-}
-
-/**
- * Parts of a text by offsets, ascending and disjoint. The memory is used again after {@link clear}, because a text may have a part
- * every few units.
- */
-export class Spans {
-  /** Of each part the offset of its first unit, then that of the unit after it. */
-  private readonly offsets: number[] = [];
-  private first = 0;
-  private end = 0;
-
-  get isEmpty(): boolean {
-    return this.first === this.end;
-  }
-
-  /** Number of parts. */
-  get count(): number {
-    return (this.end - this.first) / 2;
-  }
-
-  /** Where a part begins. */
-  startAt(index: number): number {
-    return Number(this.offsets[this.first + 2 * index]);
-  }
-
-  /** Where a part ends. */
-  endAt(index: number): number {
-    return Number(this.offsets[this.first + 2 * index + 1]);
-  }
-
-  /** Adds a part that ends, or begins, behind all others. Those that it overlaps with become a part of it. */
-  add(start: number, end: number): void {
-    const { offsets } = this;
-    let first = start;
-    let last = end;
-    while (this.end > this.first && Number(offsets[this.end - 1]) > first) {
-      this.end -= 2;
-      first = Math.min(first, Number(offsets[this.end]));
-      last = Math.max(last, Number(offsets[this.end + 1]));
-    }
-    offsets[this.end] = first;
-    offsets[this.end + 1] = last;
-    this.end += 2;
-  }
-
-  /** Removes the first parts. */
-  forget(count: number): void {
-    const { offsets } = this;
-    this.first += 2 * count;
-    if (2 * this.first < this.end) return;
-    offsets.copyWithin(0, this.first, this.end);
-    this.end -= this.first;
-    this.first = 0;
-  }
-
-  clear(): void {
-    this.first = 0;
-    this.end = 0;
-  }
 }
