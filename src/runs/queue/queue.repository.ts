@@ -22,7 +22,9 @@ import {
 export interface QueueChange {
   /** Claimable runs that enter the queue or change in it. */
   readonly entering: readonly Run[];
-  /** Those of them that the insertion of new runs does not put into it. */
+  /** Whether the insertion of new runs puts them into the queue. */
+  readonly isFilledByInsertion: boolean;
+  /** Those of the entering runs that it does not put there. */
   readonly unwritten: readonly Run[];
   readonly leaving: readonly Run[];
   /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */

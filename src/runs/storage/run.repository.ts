@@ -270,9 +270,9 @@ export class RunRepository {
     );
   }
 
-  /** Inserts new runs, and puts them into the queue if {@link isPutIntoQueue}. */
-  async insert(manager: EntityManager, created: readonly CreatedRun[]): Promise<void> {
-    if (isPutIntoQueue(created)) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
+  /** Inserts new runs. @param intoQueue whether it also puts them into the queue, for runs that {@link arePlain} */
+  async insert(manager: EntityManager, created: readonly CreatedRun[], intoQueue: boolean): Promise<void> {
+    if (intoQueue) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
     else await execute(manager, ALL_RUNS.sql, ALL_RUNS.source.params(created));
   }
 
@@ -324,8 +324,8 @@ export class RunRepository {
   }
 }
 
-/** Whether none of the new runs has options, so that their insertion puts them into the queue. */
-export function isPutIntoQueue(created: readonly RunRecord[]): boolean {
+/** Whether none of the new runs has options: each is claimable at once, by every worker. */
+export function arePlain(created: readonly RunRecord[]): boolean {
   return created.every((run) => OPTIONS.every((field) => run[field] === null));
 }
 

@@ -85,7 +85,7 @@ describe('a stored run', () => {
   const repository = new RunRepository();
 
   beforeAll(async () => {
-    await repository.insert(database.dataSource.manager, [CREATED]);
+    await repository.insert(database.dataSource.manager, [CREATED], false);
   });
 
   const versionsOf = async (id: string) =>
@@ -148,7 +148,7 @@ describe('a stored run', () => {
       [{ a: randomBytes(500_000).toString('hex') }, false],
     ] as const) {
       const id = uuidv7();
-      await repository.insert(manager, [{ ...CREATED, id, attributes }]);
+      await repository.insert(manager, [{ ...CREATED, id, attributes }], false);
       const [found] = await repository.find(manager, [id]);
       assert.equal(found?.hasAttributes, true);
       assert.equal(stringifyJson(found.attributes), stringifyJson(isRead ? attributes : null));
@@ -164,7 +164,7 @@ describe('a stored run', () => {
     for (const field of CHANGING_FIELDS) {
       for (const outputs of [undefined, { out: field }]) {
         const id = uuidv7();
-        await repository.insert(manager, [{ ...CREATED, id }]);
+        await repository.insert(manager, [{ ...CREATED, id }], false);
         await repository.update(
           manager,
           [{ ...CHANGED, id, outputs }],
@@ -186,6 +186,7 @@ describe('a stored run', () => {
     await repository.insert(
       manager,
       [CREATED, CREATED].map((run, n) => ({ ...run, id: n === 0 ? id : other })),
+      false,
     );
     const before = new Map([...(await versionsOf(id)), ...(await versionsOf(other))]);
     const change = (ids: readonly string[], progress: number) =>
