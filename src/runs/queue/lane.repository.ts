@@ -4,8 +4,10 @@ import { LaneEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
+import { MAX_GPUS } from '../machine/event-types.js';
 import { REQUIRING_FIELDS, requirementsOf, type RequiringRun } from '../requirements.js';
-import { QUEUE, RUNS } from '../storage/run-columns.js';
+import type { CandidateQuery, QueuedRun, Shape } from '../scheduling-strategy.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
 
 export const LANES = new EntityTable(LaneEntity);
@@ -38,6 +40,57 @@ export async function findEmptyLanes(manager: EntityManager, ids: readonly strin
     [plainArray(ids)],
   );
   return found.map(({ id }) => id);
+}
+
+/** A shape that every run fits into. */
+const UNLIMITED: Shape = {
+  cpuMillis: 2 ** 31 * 1000,
+  ramMb: 2 ** 31 - 1,
+  vramMb: 2 ** 31 - 1,
+  gpus: MAX_GPUS,
+};
+
+/** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
+const LOOK_AHEAD = 16;
+
+/** A run of the queue that claims may read. */
+export interface CandidateRun extends QueuedRun {
+  readonly lane: string;
+  /** Runs with its key that are in execution; null: it has no key. */
+  readonly executing: number | null;
+}
+
+const LIST = listOf(false);
+const LIST_WITH_PASSED_OVER = listOf(true);
+
+/**
+ * The first runs of the lanes, in queue order, without locks.
+ * @param kinds the lanes that claimants of each kind may serve
+ * @param except ids of runs that are left out
+ */
+export function listCandidates(
+  manager: EntityManager,
+  kinds: readonly (readonly Lane[])[],
+  workerIds: readonly string[],
+  { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,
+  except: readonly string[],
+): Promise<CandidateRun[]> {
+  const served = kinds.flatMap((lanes, kind) => lanes.map(({ id }) => ({ kind, id })));
+  const shapes = distinct([...capacity, ...free]);
+  const params = [
+    served.map(({ kind }) => kind),
+    plainArray(served.map(({ id }) => id)),
+    shapes.map(({ cpuMillis }) => cpuMillis),
+    shapes.map(({ ramMb }) => ramMb),
+    shapes.map(({ vramMb }) => vramMb),
+    shapes.map(({ gpus }) => gpus),
+    limit + LOOK_AHEAD + except.length,
+    workerIds,
+    except,
+  ];
+  return passedOverBefore
+    ? rows(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
+    : rows(manager, LIST, params);
 }
 
 /** SQL of the table `lanes`: those of the pending runs, except the plain one. */
@@ -138,4 +191,79 @@ export class LaneRepository {
     );
     return { last, removed };
   }
+}
+
+function listOf(withPassedOver: boolean): string {
+  // Claimants that may serve the same lanes are of one kind. The first runs of each lane are read once, by one index step;
+  // each kind gets the first of its lanes: runs that no claimant may get, and runs whose key is full, cost nothing. `offset 0`
+  // keeps the planner from joining by a scan of the whole table.
+  return `with served as materialized (
+         select *
+           from unnest($1::integer[], $2::uuid[]) as s (kind, lane)
+       ),
+       lane as materialized (
+         select distinct lane as id
+           from served
+       ),
+       shape as materialized (
+         select row_number() over () as n, s.*
+           from unnest($3::bigint[], $4::integer[], $5::integer[], $6::integer[]) as s (cpu_millis, ram_mb, vram_mb, gpus)
+       ),
+       first as (
+         ${firstOfKind('true')}
+          union
+         ${withPassedOver ? `${firstOfKind('q.passed_over_at is not null and q.passed_over_at <= $10::timestamptz')} union` : ''}
+         select q.run_id
+           from (
+             select run_id, lane
+               from ${QUEUE.name}
+              where reserved_for is not null
+                and reserved_for = any($8::text[])
+                and is_admitted
+             offset 0
+           ) q
+           join lane l on l.id = q.lane
+       )
+       select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, q.lane,
+              case
+                when q.concurrency_key is not null
+                then coalesce((select k.executing from concurrency_keys k where k.key = q.concurrency_key), 0)
+              end as executing
+         from first f
+        cross join lateral (select * from ${QUEUE.name} where run_id = f.run_id offset 0) q
+        cross join lateral (select * from ${RUNS.name} where id = f.run_id offset 0) r
+        where not f.run_id = any($9::uuid[])
+        order by q.priority desc, q.created_at, q.run_id`;
+}
+
+/** For each kind of claimants and shape, its first rows with the condition. */
+function firstOfKind(condition: string): string {
+  return `(select n.run_id
+           from (
+             select f.run_id, row_number() over (partition by s.kind, f.shape order by f.priority desc, f.created_at, f.run_id) as nth
+               from (
+                 select l.id as lane, s.n as shape, q.*
+                   from lane l
+                  cross join shape s
+                  cross join lateral (
+                    select q.run_id, q.priority, q.created_at
+                      from ${QUEUE.name} q
+                     where q.lane = l.id
+                       and q.is_admitted
+                       and ${condition}
+                       and q.cpu_millis <= s.cpu_millis
+                       and q.ram_mb <= s.ram_mb
+                       and q.vram_mb <= s.vram_mb
+                       and q.gpus <= s.gpus
+                     order by priority desc, created_at, run_id
+                     limit $7::integer
+                  ) q
+               ) f
+               join served s on s.lane = f.lane
+           ) n
+          where n.nth <= $7::integer)`;
+}
+
+function distinct(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [Object.values(shape).join(), shape])).values()];
 }

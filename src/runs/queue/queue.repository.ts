@@ -8,15 +8,8 @@ import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } f
 import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
-import {
-  findHeads,
-  LowWaterMarks,
-  readHeads,
-  SKIP_LOCKED,
-  WHOLE_QUEUE,
-  type PendingRun,
-  type QueueHead,
-} from './plain-lane.js';
+import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
+import { findHeads, readHeads, SKIP_LOCKED, type PendingRun, type QueueHead } from './plain-lane.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
@@ -119,7 +112,7 @@ export class QueueRepository {
     await execute(manager, sql, params);
   }
 
-  /** Whether the transaction has removed no runs, which a rollback would bring back. */
+  /** Whether the transaction has removed no runs. */
   mayForget(manager: EntityManager): boolean {
     return !this.#removed.has(manager);
   }
@@ -168,7 +161,6 @@ export class QueueRepository {
     const { marks } = this;
     const scanAll = (): Promise<QueueHead[]> => readHeads(manager, WHOLE_QUEUE, limit, isLocked);
     if (!marks.isCurrent) return scanAll();
-    // What this transaction has removed comes back if it fails.
     if (marks.isAdvanceDue && this.mayForget(manager)) {
       await marks.advance((ranges) => findHeads(manager, ranges));
     }
