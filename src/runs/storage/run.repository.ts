@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { RunEntity, RunRequestCopy } from '../../database/entities/run.entity.js';
-import type { Field } from '../../database/sql/entity-table.js';
-import { execute, rows, plainArray } from '../../database/sql/sql.js';
+import type { RunRequestCopy } from '../../database/entities/run.entity.js';
+import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
 import {
-  INITIAL_VALUES,
   NO_OPTIONS,
+  type INITIAL_VALUES,
   type ChangingField,
   type CreatedRun,
   type FoundRun,
@@ -54,52 +53,50 @@ export type VersionedRun = RunRecord & {
 /** Runs as they were read, by id. */
 type RunsAsRead = ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>;
 
-// A new run is sent without the columns that have the same value in every new run.
-const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
-const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'endedWorker', 'queuedAt', 'updatedAt', 'size');
+/** What only some new runs have: without any of it a run is claimable at once, by every worker. */
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
-const PLAIN_RUNS = insertOf(
-  RUNS.except(
-    ...CONSTANT,
-    ...OPTIONS,
-    'outcome',
-    'endedWorker',
-    'notBefore',
-    'queuedAt',
-    'updatedAt',
-    'size',
-  ),
-  ['inputs', 'outputsTemplate', 'attributes'],
-);
-const ALL_RUNS = insertOf(GIVEN, [
-  'inputs',
-  'outputsTemplate',
-  'attributes',
-  'labels',
-  'options',
-  'selector',
-]);
-const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb'] as const;
-/** Runs without options are claimable at once, by every worker. */
-const QUEUED_RUNS = `with created as (
-         ${PLAIN_RUNS.sql}
-      returning id, cpu, ${RUNS.columns(QUEUED_FIELDS)}
-       )
-       insert into ${QUEUE.name} (run_id, cpu_millis, ${QUEUE.columns(QUEUED_FIELDS)})
-       select id, cpu * 1000::bigint, ${RUNS.columns(QUEUED_FIELDS)}
-         from created`;
 
-function insertOf(
-  given: (typeof GIVEN)[number][],
-  json: readonly Field<RunEntity>[],
-): { readonly source: ReturnType<typeof RUNS.unnest<(typeof GIVEN)[number]>>; readonly sql: string } {
-  const source = RUNS.unnest(given);
-  const sql = `insert into ${RUNS.name} (${RUNS.columns([...given, ...CONSTANT, 'queuedAt', 'updatedAt', 'size'])})
-       select ${RUNS.columns(given, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
-              v.created_at, v.created_at, ${jsonBytes('v', json)}
-         from ${source.sql}`;
-  return { source, sql };
-}
+type Given = Exclude<keyof CreatedRun, keyof typeof INITIAL_VALUES | 'queuedAt' | 'updatedAt'>;
+
+// Columns that are null or have their default in every new run are left out. The arrays are in the order of the columns.
+const PLAIN_COLUMNS = `id, attempt_id, priority, max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s,
+         image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes, definition_id, definition_version,
+         traceparent, tracestate, created_by, created_by_name, rerun_of, request, created_at`;
+const OPTION_COLUMNS = `extra_constraints, options, selector, requirement_id, concurrency_key, concurrency_limit, start_at,
+         retry_on, name, labels, not_before`;
+const PLAIN_ARRAYS = `$1::uuid[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+         $9::text[], $10::json[], $11::json[], $12::integer[], $13::integer[], $14::integer[], $15::text[], $16::json[], $17::text[], $18::text[],
+         $19::text[], $20::text[], $21::uuid[], $22::text[], $23::uuid[], $24::json[], $25::timestamptz[]`;
+
+const INSERT_QUEUED = `with created as (
+         insert into runs (
+           ${PLAIN_COLUMNS},
+           queued_at, updated_at, state, progress, attempt, first_event, event_count, failures, reclaims, size
+         )
+         select v.*, v.created_at, v.created_at, 'PENDING', 0, 1, 0, 0, 0, 0,
+                octet_length(v.inputs::text) + octet_length(v.outputs_template::text) + coalesce(octet_length(v.attributes::text), 0)
+           from unnest(${PLAIN_ARRAYS}) as v (${PLAIN_COLUMNS})
+      returning id, priority, created_at, ram_mb, vram_mb, cpu
+       )
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
+       select id, priority, created_at, ram_mb, vram_mb, cpu * 1000::bigint
+         from created`;
+const QUEUED_RUNS = RowArrays.of<Exclude<Given, keyof typeof NO_OPTIONS | 'notBefore'>>(INSERT_QUEUED);
+
+const INSERT = `insert into runs (
+         ${PLAIN_COLUMNS}, ${OPTION_COLUMNS},
+         queued_at, updated_at, state, progress, attempt, first_event, event_count, failures, reclaims, size
+       )
+       select v.*, v.created_at, v.created_at, 'PENDING', 0, 1, 0, 0, 0, 0,
+              octet_length(v.inputs::text) + octet_length(v.outputs_template::text) + coalesce(octet_length(v.attributes::text), 0)
+                + coalesce(octet_length(v.labels::text), 0) + coalesce(octet_length(v.options::text), 0)
+                + coalesce(octet_length(v.selector::text), 0)
+         from unnest(
+                ${PLAIN_ARRAYS},
+                $26::json[], $27::json[], $28::json[], $29::uuid[], $30::text[], $31::integer[], $32::timestamptz[],
+                $33::text[], $34::text[], $35::json[], $36::timestamptz[]
+              ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
+const NEW_RUNS = RowArrays.of<Given>(INSERT);
 
 const LABELLED_RUNS = RUNS.unnest(['id', 'name', 'labels']);
 const LABEL = `update ${RUNS.name} r
@@ -272,8 +269,8 @@ export class RunRepository {
 
   /** Inserts new runs. @param intoQueue whether it also puts them into the queue, for runs that {@link arePlain} */
   async insert(manager: EntityManager, created: readonly CreatedRun[], intoQueue: boolean): Promise<void> {
-    if (intoQueue) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
-    else await execute(manager, ALL_RUNS.sql, ALL_RUNS.source.params(created));
+    if (intoQueue) await execute(manager, INSERT_QUEUED, QUEUED_RUNS.params(created));
+    else await execute(manager, INSERT, NEW_RUNS.params(created));
   }
 
   /**
@@ -344,8 +341,4 @@ function executionOf(alias: string): string {
       return RUNS.columns([field === 'runId' ? 'id' : field], alias);
     })
     .join(', ');
-}
-
-function literal(value: string | number | null): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }
