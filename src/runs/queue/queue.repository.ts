@@ -10,7 +10,7 @@ import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js'
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
-import { findHeads, readHeads, SKIP_LOCKED, type PendingRun, type QueueHead } from './plain-lane.js';
+import { findHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
@@ -192,7 +192,7 @@ export class QueueRepository {
          join runs r on r.id = q.run_id
         where q.run_id = any($1::uuid[])
         order by q.run_id
-          ${isLocked ? SKIP_LOCKED : ''}`,
+          ${isLocked ? 'for update skip locked' : ''}`,
       [plainArray(runs.map(({ id }) => id))],
     );
   }

@@ -14,15 +14,10 @@ import {
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
-  CLAIM_BYTES,
-  cpuMillisColumn,
-  EXECUTIONS,
-  FOUND_COLUMNS,
-  gpusColumn,
-  jsonBytes,
+  CPU_MILLIS,
+  GPUS,
   MACHINE_COLUMNS,
   OUTPUTS,
-  QUEUE,
   RECORD_COLUMNS,
   RUN_BYTES,
   RUNS,
@@ -31,11 +26,13 @@ import {
 import { updateOf } from './run-updates.js';
 
 /** Fields that a claim returns besides those of `Run`. */
-const SHORT_FIELDS = ['image', 'name', 'traceparent', 'tracestate'] as const;
-/** Those whose sizes requests choose. */
-const LARGE_FIELDS = ['inputs', 'labels', 'options'] as const;
-const CLAIMED_FIELDS = [...SHORT_FIELDS, ...LARGE_FIELDS] as const;
-export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
+export type ClaimedFields = Pick<
+  RunRecord,
+  'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options'
+>;
+
+/** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
+const FOUND_ATTRIBUTES = 1024;
 
 /** A run that a claim got and that its worker still holds. */
 export type HeldByClaim = Run &
@@ -98,50 +95,55 @@ const INSERT = `insert into runs (
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
 const NEW_RUNS = RowArrays.of<Given>(INSERT);
 
-const LABELLED_RUNS = RUNS.unnest(['id', 'name', 'labels']);
-const LABEL = `update ${RUNS.name} r
+const LABEL = `update runs r
           set name = v.name,
               labels = v.labels,
-              size = r.size + ${jsonBytes('v', ['labels'])} - ${jsonBytes('r', ['labels'])}
-         from ${LABELLED_RUNS.sql}
+              size = r.size + coalesce(octet_length(v.labels::text), 0) - coalesce(octet_length(r.labels::text), 0)
+         from unnest($1::uuid[], $2::text[], $3::json[]) as v (id, name, labels)
         where r.id = v.id`;
+const LABELLED_RUNS = RowArrays.of<'id' | 'name' | 'labels'>(LABEL);
 
 const LABELS = {
   labels: ({ labels }: Run) => labels ?? null,
   name: ({ name }: Run) => name ?? null,
 };
 
-/** Columns that an assignment changes. */
-const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'gpuIds', 'assignedAt', 'updatedAt'] as const;
-const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT], { extra: { written_by: 'xid' } });
+/** Executions of `runs r`. */
+const BEGIN = `insert into executions (
+           worker_id, run_id, created_at, assigned_at, attempt, cpu_millis, ram_mb, vram_mb, gpus, gpu_id, gpu_ids, requirement_id,
+           concurrency_key
+         )
+         select coalesce(r.worker_id, ''), r.id, r.created_at, r.assigned_at, r.attempt, ${CPU_MILLIS}, r.ram_mb, r.vram_mb,
+                ${GPUS}, r.gpu_id, r.gpu_ids, r.requirement_id, r.concurrency_key`;
 const ASSIGN = `with v as materialized (
          select *
-           from ${ASSIGNED_RUNS.sql}
+           from unnest(
+                  $1::uuid[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::timestamptz[], $8::xid[]
+                ) as v (id, state, worker_id, gpu_id, gpu_ids, assigned_at, updated_at, written_by)
        ),
        assigned as (
-         update ${RUNS.name} r
-            set ${RUNS.set(ASSIGNMENT, 'v')}
+         update runs r
+            set state = v.state, worker_id = v.worker_id, gpu_id = v.gpu_id, gpu_ids = v.gpu_ids, assigned_at = v.assigned_at,
+                updated_at = v.updated_at
            from v
           where r.id = v.id
             and r.xmin = v.written_by
       returning r.*
        ),
        removed as (
-         delete from ${QUEUE.name}
+         delete from queue
           where run_id = any($1::uuid[])
        ),
        begun as (
-         insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
-         select ${executionOf('a')}
-           from assigned a
+         ${BEGIN}
+           from assigned r
        )
-       select ${RUNS.select('a', ['id', ...CLAIMED_FIELDS])}
+       select a.id, a.image, a.name, a.traceparent, a.tracestate, a.inputs, a.labels, a.options
          from require_all_written((select count(*) from assigned), (select count(*) from v))
          left join assigned a on true`;
-const BEGIN_EXECUTIONS = `insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
-       select ${executionOf('r')}
-         from ${RUNS.name} r
-        where r.id = any($1::uuid[])`;
+const ASSIGNED_RUNS = RowArrays.of<
+  'id' | 'state' | 'workerId' | 'gpuId' | 'gpuIds' | 'assignedAt' | 'updatedAt' | 'writtenBy'
+>(ASSIGN);
 
 /** Runs that enter or leave execution; one whose worker, GPU or attempt changes does both. */
 export interface ExecutionChange {
@@ -159,7 +161,7 @@ export class RunRepository {
       ? await rows<VersionedRun>(
           manager,
           `select ${RECORD_COLUMNS}, ${WRITTEN_BY}
-             from ${RUNS.name} r
+             from runs r
             where r.id = $1::uuid`,
           [id],
         )
@@ -173,7 +175,7 @@ export class RunRepository {
     const [row] = await rows<{ readonly request: RunRequestCopy | null }>(
       manager,
       `select request
-         from ${RUNS.name}
+         from runs
         where id = $1::uuid`,
       [id],
     );
@@ -190,7 +192,7 @@ export class RunRepository {
       `select ${RECORD_COLUMNS}
          from (
            select r.*, sum(${RUN_BYTES}) over walk as bytes_so_far, row_number() over walk as nth
-             from ${RUNS.name} r
+             from runs r
             where r.id = any($1::uuid[])
            window walk as (order by r.id rows unbounded preceding)
          ) r
@@ -200,7 +202,7 @@ export class RunRepository {
   }
 
   /**
-   * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
+   * Reads runs that commands are to change; unknown ids are left out. The size of stored attributes tells large ones without reading them. {@link update} writes a run only if it is still as it was read:
    * a lock of each row would be a record more in the write-ahead log.
    * @param readsLabels whether names and labels are read, for commands on them
    * @returns each with the database's clock: not before the time that the group saw that wrote it last
@@ -213,8 +215,15 @@ export class RunRepository {
     return rows(
       manager,
       `with found as materialized (
-         select ${FOUND_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
-           from ${RUNS.name} r
+         select ${MACHINE_COLUMNS}, r.xmin as "writtenBy", r.attributes is not null as "hasAttributes",
+                case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
+                  then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
+                end as attributes,
+                case when r.topic is not null then r.name end as "feedName",
+                r.topic is not null and r.labels is not null as "hasFeedLabels",
+                case when r.topic is not null and pg_column_size(r.labels) <= ${FOUND_ATTRIBUTES} then r.labels end as "feedLabels"
+                ${readsLabels ? ', r.name, r.labels' : ''}
+           from runs r
           where r.id = any($1::uuid[])
        )
        select *, date_trunc('milliseconds', clock_timestamp()) as "readAt"
@@ -228,7 +237,7 @@ export class RunRepository {
     await execute(
       manager,
       `select
-         from ${RUNS.name}
+         from runs
         where id = any($1::uuid[])
         order by id
           for update`,
@@ -249,15 +258,16 @@ export class RunRepository {
   ): Promise<HeldByClaim[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', SHORT_FIELDS)}, r.is_read as "isRead",
-              ${LARGE_FIELDS.map((field) => `case when r.is_read then r.${RUNS.column(field)} end as "${field}"`).join(', ')}
+      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.is_read as "isRead",
+              case when r.is_read then r.inputs end as inputs, case when r.is_read then r.labels end as labels,
+              case when r.is_read then r.options end as options
          from (
            select r.*,
                   sum(r.bytes) over (order by r.claim) <= $4::bigint or r.claim = min(r.claim) over () as is_read
              from (
-               select r.*, c.claim, ${CLAIM_BYTES} as bytes
+               select r.*, c.claim, r.size + octet_length(r.image) as bytes
                  from unnest($1::uuid[], $2::integer[]) as c (id, claim)
-                 join ${RUNS.name} r on r.id = c.id
+                 join runs r on r.id = c.id
                 where r.worker_id = any($3::text[])
                   and r.state in ('ASSIGNED', 'RUNNING')
              ) r
@@ -295,11 +305,12 @@ export class RunRepository {
     const values = {
       ...OUTPUTS,
       left_worker: ({ id }: Run) => ended.get(id) ?? null,
-      ...writtenByOf(before),
+      written_by: writtenByOf(before),
     };
     await Promise.all([
       execute(manager, sql, source.params(changed, values)),
-      begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
+      begun.length > 0 &&
+        execute(manager, `${BEGIN} from runs r where r.id = any($1::uuid[])`, [plainArray(begun)]),
     ]);
   }
 
@@ -317,7 +328,7 @@ export class RunRepository {
     assigned: readonly Run[],
     before: RunsAsRead,
   ): Promise<(ClaimedFields & { readonly id: string })[]> {
-    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, writtenByOf(before)));
+    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, { writtenBy: writtenByOf(before) }));
   }
 }
 
@@ -326,19 +337,7 @@ export function arePlain(created: readonly RunRecord[]): boolean {
   return created.every((run) => OPTIONS.every((field) => run[field] === null));
 }
 
-/** How a statement with a column `written_by` gets the transaction that had written each run when it was read. */
-function writtenByOf(before: RunsAsRead): { readonly written_by: (run: Run) => string | null } {
-  return { written_by: ({ id }) => before.get(id)?.writtenBy ?? null };
-}
-
-/** Columns of `executions` from a row of `runs`. */
-function executionOf(alias: string): string {
-  return EXECUTIONS.fields
-    .map((field) => {
-      if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
-      if (field === 'cpuMillis') return cpuMillisColumn(alias);
-      if (field === 'gpus') return gpusColumn(alias);
-      return RUNS.columns([field === 'runId' ? 'id' : field], alias);
-    })
-    .join(', ');
+/** Gets the transaction that had written a run when it was read. */
+function writtenByOf(before: RunsAsRead): (run: Run) => string | null {
+  return ({ id }) => before.get(id)?.writtenBy ?? null;
 }
