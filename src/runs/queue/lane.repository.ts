@@ -3,9 +3,9 @@ import type { EntityManager } from 'typeorm';
 import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { MAX_GPUS } from '../machine/event-types.js';
-import { REQUIRING_FIELDS, requirementsOf, type RequiringRun } from '../requirements.js';
+import { requirementsOf, type RequiringRun } from '../requirements.js';
 import type { CandidateQuery, QueuedRun, Shape } from '../scheduling-strategy.js';
-import { MACHINE_COLUMNS, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { MACHINE_COLUMNS, QUEUE_NOTES, REQUIRING_COLUMNS } from '../storage/run-columns.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
 
 /** How often rows are looked for that the removal of unused ones may take away meanwhile. */
@@ -199,7 +199,7 @@ export class LaneRepository {
   async #insert(manager: EntityManager, runOf: ReadonlyMap<string, Run>): Promise<void> {
     const found = await rows<RequiringRun & Pick<Run, 'id'>>(
       manager,
-      `select ${RUNS.select('r', ['id', ...REQUIRING_FIELDS])}
+      `select r.id, ${REQUIRING_COLUMNS}
          from runs r
         where r.id = any($1::uuid[])`,
       [plainArray([...runOf.values()].map(({ id }) => id))],

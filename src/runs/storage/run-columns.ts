@@ -38,7 +38,13 @@ export const MACHINE_COLUMNS = `r.id, r.max_attempts as "maxAttempts", r.backoff
 /** Id of the transaction that wrote the row last. */
 export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 
-export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker', 'request'));
+/** The columns of `RunRecord`. */
+export const RECORD_COLUMNS = `${MACHINE_COLUMNS}, r.image, r.inputs, r.outputs_template as "outputsTemplate", r.outputs, r.name, r.labels,
+              r.attributes, r.definition_id as "definitionId", r.definition_version as "definitionVersion", r.options, r.selector,
+              r.traceparent, r.tracestate, r.created_by as "createdBy", r.created_by_name as "createdByName", r.rerun_of as "rerunOf", r.reruns`;
+
+/** The columns of `RequiringRun`. */
+export const REQUIRING_COLUMNS = `r.selector, r.options, r.cpu, r.vram_mb as "vramMb", r.extra_constraints as "extraConstraints"`;
 
 /** Thousandths of a core that `runs r` asks for. */
 export const CPU_MILLIS = `coalesce((r.extra_constraints ->> 'cpu_millis')::bigint, r.cpu * 1000::bigint)`;
