@@ -1,11 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
-import { EventEntity, RunEntity } from '../database/entities/run.entity.js';
-import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
-import { EntityTable } from '../database/sql/entity-table.js';
 import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
-import { rows, type SqlExecutor } from '../database/sql/sql.js';
+import { RowArrays, rows, type SqlExecutor } from '../database/sql/sql.js';
 import type { FeedEvent } from './cache/feed-tail.js';
 
 export interface FeedAppend {
@@ -56,29 +53,20 @@ type JoinedRow = Omit<FeedEventRow, 'position' | 'type'> & {
   readonly found: string;
 };
 
-const TOPICS = new EntityTable(FeedTopicEntity);
-const ENTRIES = new EntityTable(FeedEntryEntity);
-const EVENTS = new EntityTable(EventEntity);
-const RUNS = new EntityTable(RunEntity);
-
-/** Columns of an event that its entry on a feed shows, besides its JSON. */
-const CONTENT = ['runId', 'attempt', 'type', 't', 'state'] as const;
-
 interface BoundsRow {
   readonly topic: string;
   readonly first: string;
   readonly last: string;
 }
 
-const REFERENCE = ENTRIES.except('topic', 'position');
-const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' }, firstParam: 2 });
 // Of a feed with entries only `last_position` changes, so that the update writes no index.
 const APPEND = `with added as materialized (
          select v.*, row_number() over (partition by v.topic order by v.n) as nth
-           from ${NEW_ENTRIES.sql}
+           from unnest($2::text[], $3::uuid[], $4::integer[], $5::timestamptz[], $6::integer[])
+                as v (topic, run_id, event_index, recorded_at, n)
        ),
        counters as (
-         insert into ${TOPICS.name} as f (topic, last_position, oldest_at)
+         insert into feed_topics as f (topic, last_position, oldest_at)
          select topic, count(*), min(recorded_at) filter (where nth = 1)
            from added
           group by topic
@@ -89,16 +77,17 @@ const APPEND = `with added as materialized (
       returning f.topic, f.last_position
        ),
        appended as (
-         insert into ${ENTRIES.name} (topic, position, ${ENTRIES.columns(REFERENCE)})
+         insert into feed_entries (topic, position, run_id, event_index, recorded_at)
          select a.topic,
                 c.last_position - count(*) over (partition by a.topic) + a.nth,
-                ${ENTRIES.columns(REFERENCE, 'a')}
+                a.run_id, a.event_index, a.recorded_at
            from added a
            join counters c on c.topic = a.topic
        )
        select topic, last_position as last,
               ${sendTopics('$1', 'select topic as name, last_position as position from counters')}
          from counters`;
+const NEW_ENTRIES = RowArrays.of<keyof FeedAppend | 'n'>(APPEND);
 
 @Injectable()
 export class FeedRepository {
@@ -131,7 +120,7 @@ export class FeedRepository {
     const found = await rows<BoundsRow>(
       executor,
       `select topic, first_position as first, last_position as last
-         from ${TOPICS.name}
+         from feed_topics
         where topic = any($1::text[])`,
       [topics],
     );
@@ -148,10 +137,10 @@ export class FeedRepository {
       executor,
       `select t.first_position as first, t.last_position as last,
               p.position as "entryPosition", p.found, p.msg, p.payload, p.attributes, p.name, p.labels,
-              ${EVENTS.select('p', CONTENT)}
-         from ${TOPICS.name} t
+              p.run_id as "runId", p.attempt, p.type, p.t, p.state
+         from feed_topics t
          left join lateral (
-           select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes, r.name, r.labels,
+           select f.position, e.run_id, e.attempt, e.type, e.t, e.state, r.attributes, r.name, r.labels,
                   e.msg::text as msg, e.payload::text as payload,
                   count(*) over () as found,
                   sum(coalesce(e.size, 0) + coalesce(octet_length(concat(r.attributes, r.name, r.labels)), 0)) over (
@@ -160,17 +149,17 @@ export class FeedRepository {
                   ) as bytes_before
              from (
                select position, run_id, event_index
-                 from ${ENTRIES.name}
+                 from feed_entries
                 where topic = t.topic
                   and position > greatest($2::bigint, t.first_position - 1)
                 order by position
                 limit $3::integer + 1
              ) f
-             left join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
+             left join events e on e.run_id = f.run_id and e.index = f.event_index
              left join lateral (
                -- The limit makes it one lookup by id for each entry, however many runs there are.
                select attributes::text as attributes, name, labels::text as labels
-                 from ${RUNS.name}
+                 from runs
                 where id = f.run_id
                 limit 1
              ) r on true

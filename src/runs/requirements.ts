@@ -34,17 +34,8 @@ const GPUS = 'gpus:';
 
 const NAMESPACE = '0f6f5f0e-6a0a-4b55-9c0b-5f2b0d1c7a51';
 
-/** The fields of a run that its requirements depend on. */
-export const REQUIRING_FIELDS = [
-  'selector',
-  'options',
-  'cpu',
-  'vramMb',
-  'extraConstraints',
-] as const satisfies readonly (keyof RunRecord)[];
-
 /** What the requirements of a run depend on. */
-export type RequiringRun = Pick<RunRecord, (typeof REQUIRING_FIELDS)[number]>;
+export type RequiringRun = Pick<RunRecord, 'selector' | 'options' | 'cpu' | 'vramMb' | 'extraConstraints'>;
 
 /** What the run requires of its worker. */
 export function requirementsOf(run: RequiringRun): Requirements {

@@ -23,7 +23,7 @@ import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LaneRepository } from './queue/lane.repository.js';
 import { Lanes } from './queue/lanes.js';
-import { LowWaterMarks } from './queue/plain-lane.js';
+import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueCleanupJob } from './queue/queue-cleanup.job.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';

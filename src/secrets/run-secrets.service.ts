@@ -8,8 +8,8 @@ import { SecretEntity, type SecretKind } from '../database/entities/security.ent
 import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import type { RunRecord } from '../runs/machine/run.js';
-import { REQUIRING_FIELDS, type RequiringRun, requirementsOf } from '../runs/requirements.js';
-import { RUNS } from '../runs/storage/run-columns.js';
+import { type RequiringRun, requirementsOf } from '../runs/requirements.js';
+import { REQUIRING_COLUMNS, RUNS } from '../runs/storage/run-columns.js';
 import { assertCovers } from '../auth/api-key.guard.js';
 import { showOptions } from '../runs/options/option-values.js';
 import type { SecretVariables } from '../runs/options/run-options.js';
@@ -43,7 +43,7 @@ const SECRETS = new EntityTable(SecretEntity);
 const OPTIONS = `r."${RUNS.column('options')}"`;
 
 /** One statement, so that the run is held at the moment at which its secrets are read. */
-const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', ...REQUIRING_FIELDS])},
+const FIND = `select r.state, r.worker_id as "workerId", r.attempt, ${REQUIRING_COLUMNS},
        (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
           from ${SECRETS.name} s
          where r.state in ('ASSIGNED', 'RUNNING')

@@ -7,7 +7,7 @@ import { PLAIN_LANE } from '../../runs/queue/lane.js';
 import { requirementList, requirementsOf, type RequiringRun } from '../../runs/requirements.js';
 import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
-import { cpuMillisColumn, gpusColumn } from '../../runs/storage/run-columns.js';
+import { CPU_MILLIS, GPUS } from '../../runs/storage/run-columns.js';
 
 /** Pending runs that a reading counts at most. */
 export const MAX_COUNTED = 100_000;
@@ -152,8 +152,8 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
   const [found] = await rows<FoundDemand>(
     executor,
     `with waiting as materialized (
-       select id, requirement_id, ${cpuMillisColumn('r')} as cpu_millis, ram_mb, vram_mb,
-              ${gpusColumn('r')} as gpus, not_before = start_at as is_start
+       select id, requirement_id, ${CPU_MILLIS} as cpu_millis, ram_mb, vram_mb,
+              ${GPUS} as gpus, not_before = start_at as is_start
          from runs r
         where not_before is not null
         order by not_before

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { unnestRows } from './sql.js';
+import { RowArrays, unnestRows } from './sql.js';
 
 describe('unnestRows', () => {
   it('makes one array parameter per column, from the first number on', () => {
@@ -40,6 +40,25 @@ describe('unnestRows', () => {
       assert.throws(() => unnestRows({ [name]: 'text' }, []), RangeError);
     for (const type of ['text[]', 'text) --', '', 'numeric(1,2)']) {
       assert.throws(() => unnestRows({ a: type }, []), RangeError);
+    }
+  });
+});
+
+describe('the arrays of a statement that is written out', () => {
+  it('have the properties of the rows in the order of its columns', () => {
+    const sql = `insert into t (a_b, c) select v.* from unnest($2::uuid[], $3::json[])
+                   as v (a_b, c)`;
+    const arrays = RowArrays.of<'aB' | 'c'>(sql);
+    assert.deepEqual(arrays.params([{ c: { x: 1 }, aB: 'i' }]), ['{"i"}', String.raw`{"{\"x\":1}"}`]);
+  });
+
+  it('are refused unless each has a name', () => {
+    for (const sql of [
+      'select 1',
+      'from unnest($1::uuid[], $2::text[]) as v (id)',
+      'from unnest($1) as v (id)',
+    ]) {
+      assert.throws(() => RowArrays.of(sql), TypeError, sql);
     }
   });
 });

@@ -100,23 +100,25 @@ export function plainArray(values: readonly string[]): string {
   return `{${values.join(',')}}`;
 }
 
-/** The table expression of {@link unnestRows}, for a statement whose text is built once. */
-export class UnnestColumns<K extends string> {
-  /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
-  readonly sql: string;
-
+/** Rows as the parameters of a statement, one array for each column. */
+export class RowArrays<K extends string> {
   /** @param columns `key` is the property of row objects */
-  constructor(
-    private readonly columns: readonly Readonly<Record<'key' | 'name' | 'type', string>>[],
-    firstParam = 1,
-  ) {
-    for (const { name, type } of columns) {
-      if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`'${name}' is no plain column name`);
-      if (!/^[a-z][a-z0-9_]*( [a-z]+)*$/.test(type)) throw new RangeError(`'${type}' is no plain type name`);
-    }
-    const arrays = columns.map(({ type }, index) => `$${firstParam + index}::${type}[]`);
-    const names = columns.map(({ name }) => `"${name}"`);
-    this.sql = `unnest(${arrays.join(', ')}) as v (${names.join(', ')})`;
+  constructor(private readonly columns: readonly Readonly<Record<'key' | 'type', string>>[]) {}
+
+  /**
+   * Of a statement that is written out with `unnest($1::uuid[], $2::text[]) as v (id, worker_id)`: rows have the
+   * properties `id` and `workerId`.
+   * @throws TypeError unless each array has a name
+   */
+  static of<K extends string>(sql: string): RowArrays<K> {
+    const [, arrays = '', names = ''] = /unnest\(([^)]*)\)\s+as v \(([^)]*)\)/.exec(sql) ?? [];
+    const types = arrays.match(/(?<=::)[a-z]+(?=\[\])/g) ?? [];
+    const keys = (names.match(/\w+/g) ?? []).map((name) =>
+      name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    );
+    if (types.length === 0 || types.length !== keys.length)
+      throw new TypeError(`not an array per name: ${sql}`);
+    return new RowArrays(types.map((type, i) => ({ key: keys[i] ?? '', type })));
   }
 
   /**
@@ -135,6 +137,24 @@ export class UnnestColumns<K extends string> {
       const values = compute ? source.map(compute) : byKey.map((row) => row[key]);
       return arrayLiteral(values, key, isJson(type) ? jsonElement : element);
     });
+  }
+}
+
+/** The table expression of {@link unnestRows}, for a statement whose text is built once. */
+export class UnnestColumns<K extends string> extends RowArrays<K> {
+  /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
+  readonly sql: string;
+
+  /** @param columns `key` is the property of row objects */
+  constructor(columns: readonly Readonly<Record<'key' | 'name' | 'type', string>>[], firstParam = 1) {
+    super(columns);
+    for (const { name, type } of columns) {
+      if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`'${name}' is no plain column name`);
+      if (!/^[a-z][a-z0-9_]*( [a-z]+)*$/.test(type)) throw new RangeError(`'${type}' is no plain type name`);
+    }
+    const arrays = columns.map(({ type }, index) => `$${firstParam + index}::${type}[]`);
+    const names = columns.map(({ name }) => `"${name}"`);
+    this.sql = `unnest(${arrays.join(', ')}) as v (${names.join(', ')})`;
   }
 }
 

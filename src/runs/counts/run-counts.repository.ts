@@ -58,14 +58,18 @@ export class StateCountDelta {
 const MINUTE_MS = 60_000;
 
 /** The update of a row of `run_counts c` that exists already. */
-export const ADD_EXCLUDED = COUNT_COLUMNS.map(
-  (column) => `${column} = c.${column} + excluded.${column}`,
-).join(', ');
+export const ADD_EXCLUDED = `created = c.created + excluded.created, ended_cancelled = c.ended_cancelled + excluded.ended_cancelled,
+              ended_completed = c.ended_completed + excluded.ended_completed, ended_failed = c.ended_failed + excluded.ended_failed,
+              pending = c.pending + excluded.pending, assigned = c.assigned + excluded.assigned, running = c.running + excluded.running,
+              cancelled = c.cancelled + excluded.cancelled, completed = c.completed + excluded.completed, failed = c.failed + excluded.failed`;
 
-const ADD = `insert into run_counts as c (since, slot, ${COUNT_COLUMNS.join(', ')})
+// The counts are in the order of COUNT_COLUMNS.
+const ADD = `insert into run_counts as c (
+         since, slot, created, ended_cancelled, ended_completed, ended_failed, pending, assigned, running, cancelled, completed, failed
+       )
        values (
-         date_trunc('second', $1::timestamptz), pg_backend_pid(),
-         ${COUNT_COLUMNS.map((_, i) => `$${i + 2}::bigint`).join(', ')}
+         date_trunc('second', $1::timestamptz), pg_backend_pid(), $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint,
+         $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint
        )
            on conflict (since, slot) do update
           set ${ADD_EXCLUDED}`;

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { EventEntity } from '../../database/entities/run.entity.js';
-import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows } from '../../database/sql/sql.js';
+import type { EventEntity } from '../../database/entities/run.entity.js';
+import { execute, RowArrays, rows } from '../../database/sql/sql.js';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { TimelineEntry } from '../machine/run.js';
 
@@ -46,16 +45,16 @@ const MAX_REASON = 2000;
 /** A larger SUBMITTED is not read. */
 const MAX_SUBMISSION_BYTES = 65_536;
 
-const EVENTS = new EntityTable(EventEntity);
-export const EVENTS_TABLE = EVENTS.name;
-const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder', 'sender'));
-const SENT_COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
-const GIVEN = EVENTS.except('commitOrder');
-const NEW_EVENTS = EVENTS.unnest(GIVEN);
+const COLUMNS = `e.run_id as "runId", e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload`;
+
 // The default of commit_order would be computed for each row.
-const INSERT = `insert into ${EVENTS.name} (${EVENTS.columns(GIVEN)}, ${EVENTS.column('commitOrder')})
-       select ${EVENTS.columns(GIVEN, 'v')}, (select next_commit_order())
-         from ${NEW_EVENTS.sql}`;
+const INSERT = `insert into events (run_id, index, attempt, type, state, t, msg, payload, size, sender, commit_order)
+       select v.*, (select next_commit_order())
+         from unnest(
+                $1::uuid[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::timestamptz[], $7::json[], $8::json[],
+                $9::integer[], $10::uuid[]
+              ) as v (run_id, index, attempt, type, state, t, msg, payload, size, sender)`;
+const NEW_EVENTS = RowArrays.of<Exclude<keyof EventEntity, 'commitOrder'>>(INSERT);
 
 /** SQL of the table `events`, the timelines of all runs. The column `size` bounds the bytes of every read. */
 @Injectable()
@@ -76,7 +75,7 @@ export class EventRepository {
            select e.*, sum(e.size) over (partition by w.n order by e.index desc) - e.size as newer_bytes
              from unnest($1::uuid[], $2::integer[], $3::integer[])
                   with ordinality as w (run_id, first, past, n)
-             join ${EVENTS.name} e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
+             join events e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
          ) e
         where e.newer_bytes + e.size <= $4::bigint
         order by e.run_id, e.index`,
@@ -93,10 +92,10 @@ export class EventRepository {
   listPage(manager: EntityManager, range: TimelineRange, maxBytes: number): Promise<SentTimelineRow[]> {
     return rows<SentTimelineRow>(
       manager,
-      `select ${SENT_COLUMNS}
+      `select ${COLUMNS}, e.sender
          from (
            select e.*, sum(e.size) over (order by e.index) - e.size as older_bytes
-             from ${EVENTS.name} e
+             from events e
             where e.run_id = $1::uuid and e.index >= $2::integer and e.index < $3::integer
          ) e
         where e.older_bytes < $4::bigint
@@ -122,7 +121,7 @@ export class EventRepository {
                    then nullif(left(e.payload ->> 'reason', ${MAX_REASON}), '')
               end as reason,
               e.t
-         from ${EVENTS.name} e
+         from events e
         where e.run_id = $1::uuid
           and e.index >= $2::integer
           and e.index < $3::integer
@@ -144,7 +143,7 @@ export class EventRepository {
     const [found = null] = await rows<Preparation>(
       manager,
       `select left(e.msg #>> '{}', ${MAX_REASON}) as what, e.t
-         from ${EVENTS.name} e
+         from events e
         where e.run_id = $1::uuid
           and e.index >= $2::integer
           and e.index < $3::integer

@@ -169,13 +169,13 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, pages, timers } = changes;
+    const { labelled, endedAttempts, auditRecords, pages, timers, queue } = changes;
     const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([
       unusedKeys.length > 0 && this.tables.idempotency.forget(tx, unusedKeys),
-      created.length > 0 && this.tables.runs.insert(tx, created),
+      created.length > 0 && this.tables.runs.insert(tx, created, queue.isFilledByInsertion),
       endedAttempts.length > 0 && !isRetry && this.tables.runs.lock(tx, [...after.keys()]),
       endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),

@@ -25,7 +25,7 @@ import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { shapeOf } from '../scheduling-strategy.js';
-import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
+import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
 import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
 import type { RunTimer } from '../storage/run-timers.js';
 import { REFUSED, type Page, type PageOutcome, type PendingCommand, type Result } from './command.js';
@@ -263,8 +263,9 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   for (const { key } of slots) if (key !== null) keys.set(key, (keys.get(key) ?? 0) + 1);
   const entering = [...created, ...changed];
   for (const run of [...entering, ...leaving]) add(run, 0);
-  const unwritten = isPutIntoQueue(group.created) ? changed : entering;
-  return { entering, unwritten, leaving, keys, slots };
+  const isFilledByInsertion = arePlain(group.created);
+  const unwritten = isFilledByInsertion ? changed : entering;
+  return { entering, isFilledByInsertion, unwritten, leaving, keys, slots };
 }
 
 /** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */

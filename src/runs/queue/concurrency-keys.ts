@@ -1,18 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
-import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
+import type { ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
+import { execute, RowArrays, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
-import { QUEUE, RUNS } from '../storage/run-columns.js';
 import { claimablePart, type ClaimableRun, type QueuePosition } from './lane.js';
 import { sendNotice } from '../../database/notices/commit-notice.js';
-import { LANES } from './lane.repository.js';
-
-export const CONCURRENCY_KEYS = new EntityTable(ConcurrencyKeyEntity);
-export const SLOTS = new EntityTable(ConcurrencySlotEntity);
-const PLAIN_FIELDS = SLOTS.except('id', 'isKilled', 'endsAt');
-const NEW_SLOTS = SLOTS.unnest([...PLAIN_FIELDS, 'endsAt']);
 
 /**
  * A program that counts for its key, and of its worker's resources, until its worker no longer names it, or until `endsAt` and
@@ -50,19 +42,27 @@ const MAX_KINDS = 1_000;
 
 /** Whether no run is in execution with a key of `concurrency_keys k` and none is in the queue. */
 const IS_UNUSED = `k.executing = 0
-              and not exists (select from ${QUEUE.name} q where q.concurrency_key = k.key)`;
+              and not exists (select from queue q where q.concurrency_key = k.key)`;
 
 // The kinds of a key are enumerated by one index step each, and of each the first runs are read: the cost does not depend
 // on the number of runs.
 const ADMIT = `with recursive kind as (
          select k.key, k.executing, q.alike, q.concurrency_limit, 1 as n
-           from ${CONCURRENCY_KEYS.name} k
-          cross join lateral (${firstKind('k.key', '')}) q
+           from concurrency_keys k
+          cross join lateral (
+            select r.alike, r.concurrency_limit from queue r where r.concurrency_key = k.key order by r.alike limit 1
+          ) q
           where k.key = any($1::text[])
           union all
          select s.key, s.executing, q.alike, q.concurrency_limit, s.n + 1
            from kind s
-          cross join lateral (${firstKind('s.key', 'and r.alike > s.alike')}) q
+          cross join lateral (
+            select r.alike, r.concurrency_limit
+              from queue r
+             where r.concurrency_key = s.key and r.alike > s.alike
+             order by r.alike
+             limit 1
+          ) q
           where s.n < ${MAX_KINDS}
        ),
        wanted as materialized (
@@ -70,7 +70,7 @@ const ADMIT = `with recursive kind as (
            from kind s
           cross join lateral (
             select r.run_id
-              from ${QUEUE.name} r
+              from queue r
              where r.concurrency_key = s.key
                and r.alike = s.alike
              order by r.priority desc, r.created_at, r.run_id
@@ -81,7 +81,7 @@ const ADMIT = `with recursive kind as (
          select coalesce(present.run_id, w.run_id) as run_id, w.run_id is not null as is_admitted
            from (
              select r.run_id
-               from ${QUEUE.name} r
+               from queue r
               where r.concurrency_key = any($1::text[])
                 and r.is_admitted
            ) present
@@ -89,7 +89,7 @@ const ADMIT = `with recursive kind as (
           where present.run_id is null or w.run_id is null
        ),
        written as (
-         update ${QUEUE.name} q
+         update queue q
             set is_admitted = c.is_admitted
            from changed c
           where q.run_id = c.run_id
@@ -97,8 +97,28 @@ const ADMIT = `with recursive kind as (
        )
        select w.run_id as id, w.priority, w.created_at as "createdAt", w.lane, l.required
          from written w
-         join ${LANES.name} l on l.id = w.lane
+         join lanes l on l.id = w.lane
         where w.is_admitted`;
+
+const ADD = `insert into concurrency_keys as k (key, executing)
+       select v.key, v.executing
+         from unnest($1::text[], $2::integer[]) as v (key, executing)
+        order by v.key
+           on conflict (key) do update
+          set executing = k.executing + excluded.executing`;
+const CHANGES = RowArrays.of<'key' | 'executing'>(ADD);
+
+const HOLD = `insert into concurrency_slots (
+         run_id, attempt, key, worker_id, cpu_millis, ram_mb, vram_mb, gpus, gpu_ids, assigned_at, ends_at
+       )
+       select v.run_id, v.attempt, v.key, v.worker_id, v.cpu_millis, v.ram_mb, v.vram_mb, v.gpus, v.gpu_ids, v.assigned_at,
+              v.ends_at + coalesce((r.options ->> 'stop_grace_s')::integer, 0) * interval '1 second'
+         from unnest(
+                $1::uuid[], $2::integer[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::integer[], $8::smallint[], $9::text[],
+                $10::timestamptz[], $11::timestamptz[]
+              ) as v (run_id, attempt, key, worker_id, cpu_millis, ram_mb, vram_mb, gpus, gpu_ids, assigned_at, ends_at)
+         left join runs r on r.id = v.run_id`;
+const NEW_SLOTS = RowArrays.of<keyof ConcurrencySlot>(HOLD);
 
 /**
  * SQL of the table `concurrency_keys`: how many runs of each key are in execution. A transaction that changes the state of
@@ -109,33 +129,13 @@ const ADMIT = `with recursive kind as (
 export class ConcurrencyKeys {
   /** Locks the keys and adds to their numbers of runs in execution. */
   async add(manager: EntityManager, changes: ReadonlyMap<string, number>): Promise<void> {
-    const source = unnestRows(
-      { key: 'text', executing: 'integer' },
-      [...changes].map(([key, executing]) => ({ key, executing })),
-    );
-    await execute(
-      manager,
-      `insert into ${CONCURRENCY_KEYS.name} as k (key, executing)
-       select v.key, v.executing
-         from ${source.sql}
-        order by v.key
-           on conflict (key) do update
-          set executing = k.executing + excluded.executing`,
-      source.params,
-    );
+    const rowsOfKeys = [...changes].map(([key, executing]) => ({ key, executing }));
+    await execute(manager, ADD, CHANGES.params(rowsOfKeys));
   }
 
   /** Stores slots, whose keys count them already. The grace of a run is read here: nothing else of a commit needs it. */
   async holdSlots(manager: EntityManager, slots: readonly ConcurrencySlot[]): Promise<void> {
-    await execute(
-      manager,
-      `insert into ${SLOTS.name} (${SLOTS.columns(PLAIN_FIELDS)}, ends_at)
-       select ${SLOTS.columns(PLAIN_FIELDS, 'v')},
-              v.ends_at + coalesce((r.options ->> 'stop_grace_s')::integer, 0) * interval '1 second'
-         from ${NEW_SLOTS.sql}
-         left join ${RUNS.name} r on r.id = v.run_id`,
-      NEW_SLOTS.params(slots),
-    );
+    await execute(manager, HOLD, NEW_SLOTS.params(slots));
   }
 
   /**
@@ -163,7 +163,7 @@ export class ConcurrencyKeys {
     await this.#release(manager, found, [workerId, ...source.params]);
     const [left] = await rows<{ exists: boolean }>(
       manager,
-      `select exists (select from ${SLOTS.name} where worker_id = $1::text) as "exists"`,
+      `select exists (select from concurrency_slots where worker_id = $1::text) as "exists"`,
       [workerId],
     );
     return left?.exists !== true;
@@ -177,10 +177,10 @@ export class ConcurrencyKeys {
   async #release(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<number> {
     const removed = await rows<{ key: string | null; workerId: string }>(
       manager,
-      `delete from ${SLOTS.name}
+      `delete from concurrency_slots
         where id in (
                 select s.id
-                  from ${SLOTS.name} s
+                  from concurrency_slots s
                  where ${condition}
                    for update skip locked
               )
@@ -211,7 +211,7 @@ export class ConcurrencyKeys {
   async kill(manager: EntityManager, runId: string): Promise<readonly string[]> {
     const killed = await rows<{ workerId: string }>(
       manager,
-      `update ${SLOTS.name}
+      `update concurrency_slots
           set is_killed = true
         where run_id = $1::uuid
     returning worker_id as "workerId"`,
@@ -234,7 +234,7 @@ export class ConcurrencyKeys {
     return rows(
       executor,
       `select s.run_id as id, s.attempt
-         from ${SLOTS.name} s
+         from concurrency_slots s
          join ${source.sql}
            on v.run_id = s.run_id
           and v.attempt = s.attempt
@@ -246,7 +246,10 @@ export class ConcurrencyKeys {
 
   /** Ids of all workers with a slot. */
   async listSlotWorkers(executor: SqlExecutor): Promise<string[]> {
-    const found = await rows<{ id: string }>(executor, `select distinct worker_id as id from ${SLOTS.name}`);
+    const found = await rows<{ id: string }>(
+      executor,
+      `select distinct worker_id as id from concurrency_slots`,
+    );
     return found.map(({ id }) => id);
   }
 
@@ -255,7 +258,7 @@ export class ConcurrencyKeys {
     const found = await rows<{ key: string; executing: number }>(
       manager,
       `select key, executing
-         from ${CONCURRENCY_KEYS.name}
+         from concurrency_keys
         where key = any($1::text[])
         order by key
           for update skip locked`,
@@ -287,7 +290,7 @@ export class ConcurrencyKeys {
     const looked = await rows<{ key: string; isUnused: boolean }>(
       manager,
       `select k.key, ${IS_UNUSED} as "isUnused"
-         from ${CONCURRENCY_KEYS.name} k
+         from concurrency_keys k
         where k.key > $1::text
         order by k.key
         limit $2::integer`,
@@ -300,7 +303,7 @@ export class ConcurrencyKeys {
     if (keys.length === 0) return { last, removed: 0 };
     const removed = await execute(
       manager,
-      `delete from ${CONCURRENCY_KEYS.name} k
+      `delete from concurrency_keys k
         where k.key = any($1::text[])
           and ${IS_UNUSED}`,
       [keys],
@@ -314,15 +317,6 @@ export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<str
   const counts = new Map<string, number>();
   for (const { concurrencyKey: key } of runs) if (key !== null) counts.set(key, (counts.get(key) ?? 0) + 1);
   return counts;
-}
-
-function firstKind(key: string, condition: string): string {
-  return `select r.alike, r.concurrency_limit
-                from ${QUEUE.name} r
-               where r.concurrency_key = ${key}
-                 ${condition}
-               order by r.alike
-               limit 1`;
 }
 
 /**

@@ -1,27 +1,32 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { LaneEntity } from '../../database/entities/queue.entity.js';
-import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
+import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
-import { REQUIRING_FIELDS, requirementsOf, type RequiringRun } from '../requirements.js';
-import { QUEUE, RUNS } from '../storage/run-columns.js';
+import { MAX_GPUS } from '../machine/event-types.js';
+import { requirementsOf, type RequiringRun } from '../requirements.js';
+import type { CandidateQuery, QueuedRun, Shape } from '../scheduling-strategy.js';
+import { MACHINE_COLUMNS, QUEUE_NOTES, REQUIRING_COLUMNS } from '../storage/run-columns.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
-
-export const LANES = new EntityTable(LaneEntity);
 
 /** How often rows are looked for that the removal of unused ones may take away meanwhile. */
 const TRIES = 5;
 
 /** A run of the lane `l`. */
-const RUN_OF_LANE = `select from ${QUEUE.name} q where q.lane = l.id`;
+const RUN_OF_LANE = `select from queue q where q.lane = l.id`;
+
+const INSERT = `insert into lanes (id, requirement_id, required)
+       select v.id, v.requirement_id, array(select json_array_elements_text(v.required))
+         from unnest($1::uuid[], $2::uuid[], $3::json[]) as v (id, requirement_id, required)
+        order by v.id
+           on conflict (id) do nothing`;
+const NEW_LANES = RowArrays.of<'id' | 'requirementId' | 'required'>(INSERT);
 
 /** The lanes that have runs which claims may read. @param except ids of lanes that are left out */
 export function listActiveLanes(manager: EntityManager, except: readonly string[] = []): Promise<Lane[]> {
   return rows<Lane>(
     manager,
-    `select ${LANES.select('l', ['id', 'required'])}
-         from ${LANES.name} l
+    `select l.id, l.required
+         from lanes l
         where l.id <> all($1::uuid[])
           and exists (${RUN_OF_LANE} and q.is_admitted)`,
     [plainArray(except)],
@@ -40,6 +45,127 @@ export async function findEmptyLanes(manager: EntityManager, ids: readonly strin
   return found.map(({ id }) => id);
 }
 
+/** A shape that every run fits into. */
+const UNLIMITED: Shape = {
+  cpuMillis: 2 ** 31 * 1000,
+  ramMb: 2 ** 31 - 1,
+  vramMb: 2 ** 31 - 1,
+  gpus: MAX_GPUS,
+};
+
+/** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
+const LOOK_AHEAD = 16;
+
+/** A run of the queue that claims may read. */
+export interface CandidateRun extends QueuedRun {
+  readonly lane: string;
+  /** Runs with its key that are in execution; null: it has no key. */
+  readonly executing: number | null;
+}
+
+// Claimants that may serve the same lanes are of one kind. The first runs of each lane are read once, by one index step;
+// each kind gets the first of its lanes: runs that no claimant may get, and runs whose key is full, cost nothing. `offset 0`
+// keeps the planner from joining by a scan of the whole table.
+const SERVED = `served as materialized (select * from unnest($1::integer[], $2::uuid[]) as s (kind, lane)),
+       lane as materialized (select distinct lane as id from served),
+       shape as materialized (
+         select row_number() over () as n, s.*
+           from unnest($3::bigint[], $4::integer[], $5::integer[], $6::integer[]) as s (cpu_millis, ram_mb, vram_mb, gpus)
+       )`;
+const RANKED = `select f.run_id, row_number() over (partition by s.kind, f.shape order by f.priority desc, f.created_at, f.run_id) as nth`;
+const FITS = `q.lane = l.id and q.is_admitted
+                       and q.cpu_millis <= s.cpu_millis and q.ram_mb <= s.ram_mb and q.vram_mb <= s.vram_mb and q.gpus <= s.gpus`;
+const FIRST = `select n.run_id
+           from (
+             ${RANKED}
+               from (
+                 select l.id as lane, s.n as shape, q.*
+                   from lane l
+                  cross join shape s
+                  cross join lateral (
+                    select q.run_id, q.priority, q.created_at
+                      from queue q
+                     where ${FITS}
+                     order by priority desc, created_at, run_id
+                     limit $7::integer
+                  ) q
+               ) f
+               join served s on s.lane = f.lane
+           ) n
+          where n.nth <= $7::integer`;
+const RESERVED = `select q.run_id
+           from (
+             select run_id, lane from queue where reserved_for is not null and reserved_for = any($8::text[]) and is_admitted offset 0
+           ) q
+           join lane l on l.id = q.lane`;
+const CANDIDATES = `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, q.lane,
+              case when q.concurrency_key is not null
+                then coalesce((select k.executing from concurrency_keys k where k.key = q.concurrency_key), 0)
+              end as executing
+         from first f
+        cross join lateral (select * from queue where run_id = f.run_id offset 0) q
+        cross join lateral (select * from runs where id = f.run_id offset 0) r
+        where not f.run_id = any($9::uuid[])
+        order by q.priority desc, q.created_at, q.run_id`;
+const LIST = `with ${SERVED}, first as (${FIRST} union ${RESERVED}) ${CANDIDATES}`;
+const LIST_WITH_PASSED_OVER = `with ${SERVED},
+       first as (
+         ${FIRST}
+          union
+         select n.run_id
+           from (
+             ${RANKED}
+               from (
+                 select l.id as lane, s.n as shape, q.*
+                   from lane l
+                  cross join shape s
+                  cross join lateral (
+                    select q.run_id, q.priority, q.created_at
+                      from queue q
+                     where ${FITS}
+                       and q.passed_over_at is not null and q.passed_over_at <= $10::timestamptz
+                     order by priority desc, created_at, run_id
+                     limit $7::integer
+                  ) q
+               ) f
+               join served s on s.lane = f.lane
+           ) n
+          where n.nth <= $7::integer
+          union
+         ${RESERVED}
+       )
+       ${CANDIDATES}`;
+
+/**
+ * The first runs of the lanes, in queue order, without locks.
+ * @param kinds the lanes that claimants of each kind may serve
+ * @param except ids of runs that are left out
+ */
+export function listCandidates(
+  manager: EntityManager,
+  kinds: readonly (readonly Lane[])[],
+  workerIds: readonly string[],
+  { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,
+  except: readonly string[],
+): Promise<CandidateRun[]> {
+  const served = kinds.flatMap((lanes, kind) => lanes.map(({ id }) => ({ kind, id })));
+  const shapes = distinct([...capacity, ...free]);
+  const params = [
+    served.map(({ kind }) => kind),
+    plainArray(served.map(({ id }) => id)),
+    shapes.map(({ cpuMillis }) => cpuMillis),
+    shapes.map(({ ramMb }) => ramMb),
+    shapes.map(({ vramMb }) => vramMb),
+    shapes.map(({ gpus }) => gpus),
+    limit + LOOK_AHEAD + except.length,
+    workerIds,
+    except,
+  ];
+  return passedOverBefore
+    ? rows(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
+    : rows(manager, LIST, params);
+}
+
 /** SQL of the table `lanes`: those of the pending runs, except the plain one. */
 @Injectable()
 export class LaneRepository {
@@ -55,8 +181,8 @@ export class LaneRepository {
     for (let tries = 1; tries <= TRIES; tries += 1) {
       const kept = await rows<Lane>(
         manager,
-        `select ${LANES.select('l', ['id', 'required'])}
-           from ${LANES.name} l
+        `select l.id, l.required
+           from lanes l
           where l.id = any($1::uuid[])
           order by l.id
             for key share`,
@@ -73,8 +199,8 @@ export class LaneRepository {
   async #insert(manager: EntityManager, runOf: ReadonlyMap<string, Run>): Promise<void> {
     const found = await rows<RequiringRun & Pick<Run, 'id'>>(
       manager,
-      `select ${RUNS.select('r', ['id', ...REQUIRING_FIELDS])}
-         from ${RUNS.name} r
+      `select r.id, ${REQUIRING_COLUMNS}
+         from runs r
         where r.id = any($1::uuid[])`,
       [plainArray([...runOf.values()].map(({ id }) => id))],
     );
@@ -82,20 +208,9 @@ export class LaneRepository {
     const fresh = [...runOf].flatMap(([id, run]) => {
       const needs = needsOf.get(run.id);
       const { requirementId } = run;
-      return needs === undefined
-        ? []
-        : [{ id, requirement_id: requirementId, required: requiredOf(run, needs) }];
+      return needs === undefined ? [] : [{ id, requirementId, required: requiredOf(run, needs) }];
     });
-    const source = unnestRows({ id: 'uuid', requirement_id: 'uuid', required: 'json' }, fresh);
-    await execute(
-      manager,
-      `insert into ${LANES.name} (${LANES.columns(['id', 'requirementId', 'required'])})
-       select v.id, v.requirement_id, array(select json_array_elements_text(v.required))
-         from ${source.sql}
-        order by v.id
-           on conflict (id) do nothing`,
-      source.params,
-    );
+    await execute(manager, INSERT, NEW_LANES.params(fresh));
   }
 
   /**
@@ -110,7 +225,7 @@ export class LaneRepository {
     const looked = await rows<{ id: string }>(
       manager,
       `select id
-         from ${LANES.name}
+         from lanes
         where id > $1::uuid
         order by id
         limit $2::integer`,
@@ -121,7 +236,7 @@ export class LaneRepository {
     const locked = await rows<{ id: string }>(
       manager,
       `select l.id
-         from ${LANES.name} l
+         from lanes l
         where l.id = any($1::uuid[])
           and not exists (${RUN_OF_LANE})
         order by l.id
@@ -131,11 +246,15 @@ export class LaneRepository {
     if (locked.length === 0) return { last, removed: 0 };
     const removed = await execute(
       manager,
-      `delete from ${LANES.name} l
+      `delete from lanes l
         where l.id = any($1::uuid[])
           and not exists (${RUN_OF_LANE})`,
       [plainArray(locked.map(({ id }) => id))],
     );
     return { last, removed };
   }
+}
+
+function distinct(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [Object.values(shape).join(), shape])).values()];
 }

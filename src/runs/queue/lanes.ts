@@ -1,40 +1,15 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { CommitNotices, type NoticeSource } from '../../database/notices/commit-notices.js';
-import { plainArray, rows } from '../../database/sql/sql.js';
-import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
-import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import { MAX_GPUS } from '../machine/event-types.js';
+import type { CandidateQuery, Claimant } from '../scheduling-strategy.js';
 import { readClaimablePart, offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
-import { CONCURRENCY_KEYS } from './concurrency-keys.js';
-import { findEmptyLanes, listActiveLanes } from './lane.repository.js';
+import { findEmptyLanes, listActiveLanes, listCandidates, type CandidateRun } from './lane.repository.js';
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
 
-/** Lanes that are known at least before all are forgotten and read again: some may have lost their runs unnoticed. */
+/** Lanes that are known at least before all are forgotten. */
 const MIN_KNOWN = 1_000;
-
-/** A shape that every run fits into. */
-const UNLIMITED: Shape = {
-  cpuMillis: 2 ** 31 * 1000,
-  ramMb: 2 ** 31 - 1,
-  vramMb: 2 ** 31 - 1,
-  gpus: MAX_GPUS,
-};
-
-/** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
-const LOOK_AHEAD = 16;
-
-/** A run of the queue that claims may read. */
-export interface CandidateRun extends QueuedRun {
-  readonly lane: string;
-  /** Runs with its key that are in execution; null: it has no key. */
-  readonly executing: number | null;
-}
-
-const LIST = listOf(false);
-const LIST_WITH_PASSED_OVER = listOf(true);
 
 /** What a claim considers. */
 export interface Candidates {
@@ -48,7 +23,7 @@ interface ListOptions {
   readonly except?: readonly string[];
   /** Whether to list runs of the plain lane. */
   readonly withPlain?: boolean;
-  /** False when the transaction has removed runs: a rollback brings them back. */
+  /** False when the transaction has removed runs. */
   readonly mayForget?: boolean;
 }
 
@@ -61,9 +36,17 @@ interface ActiveLane extends Lane {
 }
 
 /**
- * The lanes that may have claimable runs, except the plain one. A process learns of them from the database when it first
- * claims, of a run that it puts into the queue itself at once, of others by the notice of their commit. A claim that finds a lane
- * empty removes it here, so an empty lane costs nothing.
+ * The lanes that may have claimable runs, except the plain one.
+ *
+ * It remembers lanes with what they require. A process learns of all from the database when it first claims, of one that it
+ * puts a run into at once, before the commit, and of others by the notice of their commit. A lane in which a claim sees no run, and a
+ * query finds none, is forgotten unless a run was announced since the claim began (`version`); not in a transaction that has
+ * removed runs, because a rollback brings them back. With too many lanes all are forgotten.
+ * It has a lane too many after a rollback, or when other processes took its runs: the next claim looks in vain. It lacks one
+ * until the notice arrives, and from then on if that is lost. No run is lost: a claim that got nothing asks the database for other lanes
+ * (`discover`), all are read again after lost notices and one that names no lanes, and without notices each claim reads them.
+ * Empty, it costs a claim nothing; before it is loaded, one statement that reads all active lanes.
+ * Proven by lanes.spec.ts, test/integration/queue/lane-waiting.spec.ts and lane-races.spec.ts.
  */
 @Injectable()
 export class Lanes implements OnModuleInit, OnModuleDestroy {
@@ -77,7 +60,6 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #mostKnown = MIN_KNOWN;
   #unsubscribe: (() => void) | undefined;
 
-  /** @param notices without them every claim asks the database */
   constructor(@Inject(CommitNotices) private readonly notices?: NoticeSource) {}
 
   onModuleInit(): void {
@@ -85,7 +67,6 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
       const lanes = notice === null ? null : readClaimablePart(notice.queue ?? {}).lanes;
       if (lanes?.length === 0) return;
       if (lanes !== null) return this.expect(lanes);
-      // They are read again, because notices were lost or this one names no lanes.
       this.#losses += 1;
       this.#isLoaded = false;
     });
@@ -131,23 +112,8 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     }
     const lanes = new Map([...kinds.values()].flat().map((lane) => [lane.id, lane]));
     if (lanes.size === 0) return { runs: [], lanes: new Map() };
-    const { limit, capacity = [UNLIMITED], free = [], passedOverBefore } = query;
-    const shapes = distinct([...capacity, ...free]);
-    const served = [...kinds.values()].flatMap((list, kind) => list.map(({ id }) => ({ kind, id })));
-    const params = [
-      served.map(({ kind }) => kind),
-      plainArray(served.map(({ id }) => id)),
-      shapes.map(({ cpuMillis }) => cpuMillis),
-      shapes.map(({ ramMb }) => ramMb),
-      shapes.map(({ vramMb }) => vramMb),
-      shapes.map(({ gpus }) => gpus),
-      limit + LOOK_AHEAD + except.length,
-      claimants.map(({ id }) => id),
-      except,
-    ];
-    const runs = await (passedOverBefore
-      ? rows<CandidateRun>(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
-      : rows<CandidateRun>(manager, LIST, params));
+    const ids = claimants.map(({ id }) => id);
+    const runs = await listCandidates(manager, [...kinds.values()], ids, query, except);
     if (mayForget) await this.#forgetEmpty(manager, lanes, runs, version);
     const laneOf = ({ id, lane }: CandidateRun): [string, Lane] => [id, lanes.get(lane) ?? PLAIN];
     return { runs, lanes: new Map(runs.map(laneOf)) };
@@ -169,7 +135,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     this.#isLoaded = isListening && losses === this.#losses;
   }
 
-  /** Looks for active lanes whose notice has not arrived. @returns whether there are any */
+  /** Looks for active lanes that are not known. @returns whether there are any */
   async discover(manager: EntityManager): Promise<boolean> {
     const found = await listActiveLanes(manager, [...this.#active.keys()]);
     if (found.length > 0) this.expect(found);
@@ -238,79 +204,4 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     const led = this.#byLead.get(lead) ?? new Set();
     this.#byLead.set(lead, led.add(lane));
   }
-}
-
-function listOf(withPassedOver: boolean): string {
-  // Claimants that may serve the same lanes are of one kind. The first runs of each lane are read once, by one index step;
-  // each kind gets the first of its lanes: runs that no claimant may get, and runs whose key is full, cost nothing. `offset 0`
-  // keeps the planner from joining by a scan of the whole table.
-  return `with served as materialized (
-         select *
-           from unnest($1::integer[], $2::uuid[]) as s (kind, lane)
-       ),
-       lane as materialized (
-         select distinct lane as id
-           from served
-       ),
-       shape as materialized (
-         select row_number() over () as n, s.*
-           from unnest($3::bigint[], $4::integer[], $5::integer[], $6::integer[]) as s (cpu_millis, ram_mb, vram_mb, gpus)
-       ),
-       first as (
-         ${firstOfKind('true')}
-          union
-         ${withPassedOver ? `${firstOfKind('q.passed_over_at is not null and q.passed_over_at <= $10::timestamptz')} union` : ''}
-         select q.run_id
-           from (
-             select run_id, lane
-               from ${QUEUE.name}
-              where reserved_for is not null
-                and reserved_for = any($8::text[])
-                and is_admitted
-             offset 0
-           ) q
-           join lane l on l.id = q.lane
-       )
-       select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, q.lane,
-              case
-                when q.concurrency_key is not null
-                then coalesce((select k.executing from ${CONCURRENCY_KEYS.name} k where k.key = q.concurrency_key), 0)
-              end as executing
-         from first f
-        cross join lateral (select * from ${QUEUE.name} where run_id = f.run_id offset 0) q
-        cross join lateral (select * from ${RUNS.name} where id = f.run_id offset 0) r
-        where not f.run_id = any($9::uuid[])
-        order by q.priority desc, q.created_at, q.run_id`;
-}
-
-/** For each kind of claimants and shape, its first rows with the condition. */
-function firstOfKind(condition: string): string {
-  return `(select n.run_id
-           from (
-             select f.run_id, row_number() over (partition by s.kind, f.shape order by f.priority desc, f.created_at, f.run_id) as nth
-               from (
-                 select l.id as lane, s.n as shape, q.*
-                   from lane l
-                  cross join shape s
-                  cross join lateral (
-                    select q.run_id, q.priority, q.created_at
-                      from ${QUEUE.name} q
-                     where q.lane = l.id
-                       and q.is_admitted
-                       and ${condition}
-                       and q.cpu_millis <= s.cpu_millis
-                       and q.ram_mb <= s.ram_mb
-                       and q.vram_mb <= s.vram_mb
-                       and q.gpus <= s.gpus
-                     order by priority desc, created_at, run_id
-                     limit $7::integer
-                  ) q
-               ) f
-               join served s on s.lane = f.lane
-           ) n
-          where n.nth <= $7::integer)`;
-}
-
-function distinct(shapes: readonly Shape[]): Shape[] {
-  return [...new Map(shapes.map((shape) => [Object.values(shape).join(), shape])).values()];
 }

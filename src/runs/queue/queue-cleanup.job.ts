@@ -3,9 +3,9 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
 import { rows } from '../../database/sql/sql.js';
-import { CONCURRENCY_KEYS, SLOTS, ConcurrencyKeys } from './concurrency-keys.js';
+import { ConcurrencyKeys } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
-import { LaneRepository, LANES } from './lane.repository.js';
+import { LaneRepository } from './lane.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Rows that one transaction checks. */
@@ -54,9 +54,9 @@ export class QueueCleanupJob {
   async #isInUse(): Promise<boolean> {
     const [found] = await rows<{ exists: boolean }>(
       this.dataSource,
-      `select exists (select from ${CONCURRENCY_KEYS.name})
-           or exists (select from ${SLOTS.name})
-           or exists (select from ${LANES.name} where id > $1::uuid) as "exists"`,
+      `select exists (select from concurrency_keys)
+           or exists (select from concurrency_slots)
+           or exists (select from lanes where id > $1::uuid) as "exists"`,
       [PLAIN_LANE],
     );
     return found?.exists === true;

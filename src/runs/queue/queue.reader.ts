@@ -4,7 +4,6 @@ import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { readIndexesInOrder } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
-import { LANES } from './lane.repository.js';
 import {
   EventRepository,
   type Preparation,
@@ -58,18 +57,18 @@ export interface RunStatus {
 const COUNT_BEFORE = `select count(*)::integer as count
          from (
            select
-             from (select '${PLAIN_LANE}'::uuid as id union all select id from ${LANES.name}) l
+             from (select '${PLAIN_LANE}'::uuid as id union all select id from lanes) l
             cross join (values (true), (false)) as a (is_admitted)
             cross join lateral (
               (select
-                 from ${QUEUE.name} q
+                 from queue q
                 where q.lane = l.id
                   and q.is_admitted = a.is_admitted
                   and q.priority > $1::integer
                 limit $4::integer)
                union all
               (select
-                 from ${QUEUE.name} q
+                 from queue q
                 where q.lane = l.id
                   and q.is_admitted = a.is_admitted
                   and q.priority = $1::integer
@@ -104,7 +103,7 @@ export class QueueReader {
     const found = await rows<{ workerId: string }>(
       manager,
       `select distinct reserved_for as "workerId"
-         from ${QUEUE.name}
+         from queue
         where reserved_for is not null`,
     );
     return found.map(({ workerId }) => workerId);
@@ -115,7 +114,7 @@ export class QueueReader {
     const found = await rows<{ runId: string }>(
       manager,
       `select run_id as "runId"
-         from ${QUEUE.name}
+         from queue
         where run_id = any($1::uuid[])
           and not is_admitted`,
       [runIds],
@@ -128,7 +127,7 @@ export class QueueReader {
     return rows(
       manager,
       `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
-         from ${QUEUE.name} q
+         from queue q
          join ${RUNS.name} r on r.id = q.run_id
         where q.reserved_for is not null
           and q.reserved_for = any($1::text[])
@@ -162,7 +161,7 @@ export class QueueReader {
     const [entry] = await rows<QueueEntry>(
       manager,
       `select ${QUEUE.select('q', ENTRY_FIELDS)}
-         from ${QUEUE.name} q
+         from queue q
         where q.run_id = $1::uuid`,
       [runId],
     );

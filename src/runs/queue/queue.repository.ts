@@ -1,28 +1,24 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, plainArray, rows } from '../../database/sql/sql.js';
+import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
 import { cpuMillisOf, gpusOf, type Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
-import { PENDING_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
-import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
+import { PENDING_COLUMNS } from '../storage/run-columns.js';
+import { ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
 import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
-import {
-  findHeads,
-  LowWaterMarks,
-  readHeads,
-  SKIP_LOCKED,
-  WHOLE_QUEUE,
-  type PendingRun,
-  type QueueHead,
-} from './plain-lane.js';
+import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
+import { findHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
   /** Claimable runs that enter the queue or change in it. */
   readonly entering: readonly Run[];
-  /** Those of them that the insertion of new runs does not put into it. */
+  /** Whether the insertion of new runs puts them into the queue. */
+  readonly isFilledByInsertion: boolean;
+  /** Those of the entering runs that it does not put there. */
   readonly unwritten: readonly Run[];
   readonly leaving: readonly Run[];
   /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
@@ -31,30 +27,39 @@ export interface QueueChange {
   readonly slots: readonly ConcurrencySlot[];
 }
 
-const PLAIN_FIELDS = ['runId', 'priority', 'createdAt', 'ramMb', 'vramMb', 'cpuMillis'] as const;
-const FIELDS = [...PLAIN_FIELDS, 'gpus', 'lane', 'concurrencyKey', 'concurrencyLimit'] as const;
-const PLAIN_ENTRIES = QUEUE.unnest(PLAIN_FIELDS);
-const ENTRIES = QUEUE.unnest(FIELDS);
-const PUT_PLAIN = `insert into ${QUEUE.name} (${QUEUE.columns(PLAIN_FIELDS)})
-       select ${QUEUE.columns(PLAIN_FIELDS, 'v')}
-         from ${PLAIN_ENTRIES.sql}
+/** What is given of a row. */
+type Entry = Exclude<keyof QueueEntryEntity, 'alike' | 'isAdmitted' | 'passedOverAt' | 'reservedFor'>;
+
+const PUT_PLAIN = `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
+       select v.*
+         from unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[], $6::bigint[])
+              as v (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
            on conflict (run_id) do update
           set priority = excluded.priority,
               ram_mb = excluded.ram_mb,
               lane = excluded.lane`;
-const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'isAdmitted'])})
-       select ${QUEUE.columns(FIELDS, 'v')},
+const PLAIN_ENTRIES =
+  RowArrays.of<Exclude<Entry, 'gpus' | 'lane' | 'concurrencyKey' | 'concurrencyLimit'>>(PUT_PLAIN);
+
+const PUT = `insert into queue (
+         run_id, priority, created_at, ram_mb, vram_mb, cpu_millis, gpus, lane, concurrency_key, concurrency_limit, alike, is_admitted
+       )
+       select v.*,
               case
                 when v.concurrency_key is not null
                 then hashtextextended(concat_ws(' ', v.lane, v.concurrency_limit, v.cpu_millis, v.ram_mb, v.vram_mb, v.gpus), 0)
               end,
               v.concurrency_key is null
-         from ${ENTRIES.sql}
+         from unnest(
+                $1::uuid[], $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[], $6::bigint[], $7::smallint[], $8::uuid[],
+                $9::text[], $10::integer[]
+              ) as v (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis, gpus, lane, concurrency_key, concurrency_limit)
            on conflict (run_id) do update
           set priority = excluded.priority,
               ram_mb = excluded.ram_mb,
               lane = excluded.lane,
               alike = excluded.alike`;
+const ENTRIES = RowArrays.of<Entry>(PUT);
 
 /** For so long after a claim met a run that somebody else held, claims lock what they read, in milliseconds. */
 const OTHERS_MS = 60_000;
@@ -62,7 +67,7 @@ const OTHERS_MS = 60_000;
 // A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
 const HOLDS_KEY = `(
               q.concurrency_key is null
-              or exists (select from ${CONCURRENCY_KEYS.name} k where k.key = q.concurrency_key for update skip locked)
+              or exists (select from concurrency_keys k where k.key = q.concurrency_key for update skip locked)
             )`;
 
 /**
@@ -117,7 +122,7 @@ export class QueueRepository {
     await execute(manager, sql, params);
   }
 
-  /** Whether the transaction has removed no runs, which a rollback would bring back. */
+  /** Whether the transaction has removed no runs. */
   mayForget(manager: EntityManager): boolean {
     return !this.#removed.has(manager);
   }
@@ -126,7 +131,7 @@ export class QueueRepository {
     this.#removed.add(manager);
     await execute(
       manager,
-      `delete from ${QUEUE.name}
+      `delete from queue
         where run_id = any($1::uuid[])`,
       [plainArray(runs.map(({ id }) => id))],
     );
@@ -166,7 +171,6 @@ export class QueueRepository {
     const { marks } = this;
     const scanAll = (): Promise<QueueHead[]> => readHeads(manager, WHOLE_QUEUE, limit, isLocked);
     if (!marks.isCurrent) return scanAll();
-    // What this transaction has removed comes back if it fails.
     if (marks.isAdvanceDue && this.mayForget(manager)) {
       await marks.advance((ranges) => findHeads(manager, ranges));
     }
@@ -184,11 +188,11 @@ export class QueueRepository {
     return rows(
       manager,
       `select ${PENDING_COLUMNS}
-         from ${QUEUE.name} q
-         join ${RUNS.name} r on r.id = q.run_id
+         from queue q
+         join runs r on r.id = q.run_id
         where q.run_id = any($1::uuid[])
         order by q.run_id
-          ${isLocked ? SKIP_LOCKED : ''}`,
+          ${isLocked ? 'for update skip locked' : ''}`,
       [plainArray(runs.map(({ id }) => id))],
     );
   }
@@ -213,13 +217,13 @@ export class QueueRepository {
       manager,
       `with free as (
          select q.run_id
-           from ${QUEUE.name} q
+           from queue q
           where q.run_id = any($1::uuid[])
             and ${HOLDS_KEY}
           order by q.run_id
             for update of q skip locked
        )
-       update ${QUEUE.name}
+       update queue
           set reserved_for = ($2::text[])[array_position($1::uuid[], run_id)]
         where run_id = any(array(select run_id from free))`,
       [plainArray(reservations.map(({ runId }) => runId)), reservations.map(({ workerId }) => workerId)],
@@ -232,14 +236,14 @@ export class QueueRepository {
       manager,
       `with free as (
          select q.run_id
-           from ${QUEUE.name} q
+           from queue q
           where q.run_id = any($1::uuid[])
             and q.passed_over_at is null
             and ${HOLDS_KEY}
           order by q.run_id
             for update of q skip locked
        )
-       update ${QUEUE.name}
+       update queue
           set passed_over_at = $2::timestamptz
         where run_id = any(array(select run_id from free))`,
       [plainArray(runIds), at.toISOString()],

@@ -3,7 +3,6 @@ import { DataSource } from 'typeorm';
 import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { plainArray, preparedRows } from '../../database/sql/sql.js';
 import { Settings } from '../../config/settings.js';
-import { EVENTS_TABLE } from '../events/event.repository.js';
 import type { PolledEventDto, TimelineEventDto } from '../dto/event.dto.js';
 import { isRunId } from '../machine/new-id.js';
 import { JSON_FIELDS, RUN_BYTES, RUNS, WRITTEN_BY } from '../storage/run-columns.js';
@@ -148,7 +147,7 @@ function timeline(first: string, entry: string, maxBytes: string, condition = 't
                      end
                 from (
                   select e.*, sum(e.size) over (order by e.index) as bytes
-                    from ${EVENTS_TABLE} e
+                    from events e
                    where e.run_id = r.id
                      and e.index >= ${first}
                    order by e.index

@@ -1,21 +1,27 @@
 import type { EntityManager } from 'typeorm';
 import { AttemptEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows } from '../../database/sql/sql.js';
+import { execute, RowArrays, rows } from '../../database/sql/sql.js';
 import type { EndedAttempt, RunRecord } from '../machine/run.js';
-import { jsonBytes, OUTPUTS, RUN_BYTES, RUNS } from './run-columns.js';
+import { OUTPUTS, RUN_BYTES } from './run-columns.js';
 
 export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<RunRecord, 'state' | 'cause'>;
 
 const ATTEMPTS = new EntityTable(AttemptEntity);
-const COPIED = ATTEMPTS.except('outputs', 'size');
-const ENDED = ATTEMPTS.unnest(ATTEMPTS.except('size'), { extra: { sets_outputs: 'boolean' } });
-const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED)}, outputs, size)
-       select ${ATTEMPTS.columns(COPIED, 'v')},
+const GIVEN = `run_id, attempt, id, state, progress, ram_mb, gpu_id, gpu_ids, worker_id, error_message, cause, exit_code, cancel_reason,
+         first_event, end_event, queued_at, assigned_at, started_at, finished_at, outputs`;
+const INSERT = `insert into attempts (${GIVEN}, size)
+       select v.run_id, v.attempt, v.id, v.state, v.progress, v.ram_mb, v.gpu_id, v.gpu_ids, v.worker_id, v.error_message, v.cause,
+              v.exit_code, v.cancel_reason, v.first_event, v.end_event, v.queued_at, v.assigned_at, v.started_at, v.finished_at,
               case when v.sets_outputs then v.outputs else r.outputs end,
-              case when v.sets_outputs then ${jsonBytes('v', ['outputs'])} else ${jsonBytes('r', ['outputs'])} end
-         from ${ENDED.sql}
-         join ${RUNS.name} r on r.id = v.run_id`;
+              coalesce(octet_length(case when v.sets_outputs then v.outputs::text else r.outputs::text end), 0)
+         from unnest(
+                $1::uuid[], $2::integer[], $3::uuid[], $4::text[], $5::smallint[], $6::integer[], $7::integer[], $8::text[], $9::text[],
+                $10::text[], $11::text[], $12::smallint[], $13::text[], $14::integer[], $15::integer[], $16::timestamptz[],
+                $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::json[], $21::boolean[]
+              ) as v (${GIVEN}, sets_outputs)
+         join runs r on r.id = v.run_id`;
+const ENDED = RowArrays.of<keyof EndedAttempt | 'setsOutputs'>(INSERT);
 
 /** A part of the attempts of a run. */
 export interface AttemptPage {
@@ -27,7 +33,11 @@ export interface AttemptPage {
 
 /** Writes ended attempts. Must precede the update of the runs: outputs that no command set are copied from the run's row. */
 export async function insertAttempts(manager: EntityManager, ended: readonly EndedAttempt[]): Promise<void> {
-  await execute(manager, INSERT_ATTEMPTS, ENDED.params(ended, OUTPUTS));
+  await execute(
+    manager,
+    INSERT,
+    ENDED.params(ended, { outputs: OUTPUTS.outputs, setsOutputs: OUTPUTS.sets_outputs }),
+  );
 }
 
 /**
@@ -51,8 +61,8 @@ export async function listEndedAttempts(
              select a.*,
                     a.size
                       + coalesce(octet_length(a.error_message), 0)
-                      + (select ${RUN_BYTES} from ${RUNS.name} r where r.id = $1::uuid) as bytes
-               from ${ATTEMPTS.name} a
+                      + (select ${RUN_BYTES} from runs r where r.id = $1::uuid) as bytes
+               from attempts a
               where a.run_id = $1::uuid
                 and a.attempt > $2::integer
               order by a.attempt

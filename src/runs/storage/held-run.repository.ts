@@ -6,8 +6,8 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import { readGpuIds } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
-import { EXECUTIONS, RUNS } from './run-columns.js';
-import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';
+import { EXECUTIONS, REQUIRING_COLUMNS, RUNS } from './run-columns.js';
+import type { RequiringRun } from '../requirements.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
 export interface AssignedWorker {
@@ -220,7 +220,7 @@ export class HeldRunRepository {
       executor,
       `select array_remove(${HOLDERS}, null) as "workerIds",
               ${isSenderSql('$2::uuid')} as "isSender",
-              ${RUNS.select('r', REQUIRING_FIELDS)}
+              ${REQUIRING_COLUMNS}
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],

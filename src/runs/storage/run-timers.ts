@@ -1,8 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { RunTimerEntity } from '../../database/entities/queue.entity.js';
-import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows } from '../../database/sql/sql.js';
-import { RUNS } from './run-columns.js';
+import { execute, RowArrays, rows } from '../../database/sql/sql.js';
 
 /** When the timer of a run is due; null: it has none. */
 export interface RunTimer {
@@ -10,13 +7,12 @@ export interface RunTimer {
   readonly dueAt: Date | null;
 }
 
-const TIMERS = new EntityTable(RunTimerEntity);
-const NEW_TIMERS = TIMERS.unnest(TIMERS.fields);
-const PUT = `insert into ${TIMERS.name} (${TIMERS.columns()})
-       select ${TIMERS.columns()}
-         from ${NEW_TIMERS.sql}
+const PUT = `insert into run_timers (run_id, due_at)
+       select v.*
+         from unnest($1::uuid[], $2::timestamptz[]) as v (run_id, due_at)
            on conflict (run_id) do update
           set due_at = excluded.due_at`;
+const NEW_TIMERS = RowArrays.of<'runId' | 'dueAt'>(PUT);
 
 /** Sets the timers of new or changed runs. */
 export async function putTimers(
@@ -46,14 +42,14 @@ export function listDue(manager: EntityManager, now: Date, limit: number): Promi
                         r.extra_constraints)::text
                       else r.id::text
                     end
-               from ${RUNS.name} r
+               from runs r
               where r.id = d.run_id
                 and r.state in ('PENDING', 'ASSIGNED')
                 and r.not_before is null
                 and r.queued_at + make_interval(secs => r.start_within_s) <= $1::timestamptz
             ) as "unstartedLike"
        from (select run_id, due_at
-               from ${TIMERS.name}
+               from run_timers
               where due_at <= $1::timestamptz
               order by due_at, run_id
               limit $2) d
@@ -67,7 +63,7 @@ export async function nextDueInMs(manager: EntityManager): Promise<number | null
   const [next] = await rows<{ readonly inMs: number | null }>(
     manager,
     `select (extract(epoch from min(due_at) - clock_timestamp()) * 1000)::double precision as "inMs"
-       from ${TIMERS.name}`,
+       from run_timers`,
   );
   return next?.inMs ?? null;
 }
@@ -81,11 +77,11 @@ export async function postponeTimers(
 ): Promise<void> {
   await execute(
     manager,
-    `update ${TIMERS.name}
+    `update run_timers
         set due_at = $3::timestamptz
       where run_id in (
               select run_id
-                from ${TIMERS.name}
+                from run_timers
                where run_id = any($1::uuid[])
                  and due_at <= $2::timestamptz
                  for update skip locked
@@ -97,7 +93,7 @@ export async function postponeTimers(
 export async function removeTimers(manager: EntityManager, runIds: readonly string[]): Promise<void> {
   await execute(
     manager,
-    `delete from ${TIMERS.name}
+    `delete from run_timers
       where run_id = any($1::uuid[])`,
     [runIds],
   );

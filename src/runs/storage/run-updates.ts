@@ -1,6 +1,6 @@
 import type { UnnestColumns } from '../../database/sql/sql.js';
 import { CHANGING_FIELDS, GROWING_FIELDS, type ChangingField } from '../machine/run.js';
-import { EXECUTIONS, jsonBytes, RUNS } from './run-columns.js';
+import { RUNS } from './run-columns.js';
 
 /** A statement that changes runs, and its parameters. */
 interface Update {
@@ -11,10 +11,10 @@ interface Update {
 /** By `ctid`: a join may read the whole index, with all rows that vacuum could not remove yet. */
 const LEAVE_EXECUTION = `,
        ended as (
-         delete from ${EXECUTIONS.name}
+         delete from executions
           where ctid = any(array(
                   select (select e.ctid
-                            from ${EXECUTIONS.name} e
+                            from executions e
                            where e.worker_id = v.left_worker
                              and e.run_id = v.id)
                     from v
@@ -28,13 +28,14 @@ const setOutcome = (worker: string): string => `,
 const SET_OUTPUTS = `,
               outputs = case when v.sets_outputs then v.outputs else r.outputs end,
               size = case
-                when v.sets_outputs then r.size + ${jsonBytes('v', ['outputs'])} - ${jsonBytes('r', ['outputs'])}
+                when v.sets_outputs then r.size + coalesce(octet_length(v.outputs::text), 0) - coalesce(octet_length(r.outputs::text), 0)
                 else r.size
               end`;
 
 /**
  * Sets of fields that groups change, the smallest first: notes; starts and ends of attempts; all events of an attempt; everything
- * of runs that do not grow. Each has statements of its own, because columns that do not change cost time in both processes.
+ * of runs that do not grow. Each has two statements of its own, because columns that do not change cost time in both processes: they
+ * are composed, since one that is written out would send all columns, and ten would repeat them.
  */
 const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   ['progress', 'eventCount', 'noteCount', 'noteBytes', 'updatedAt'],
@@ -68,7 +69,7 @@ const UPDATES = CHANGE_SETS.map((fields) => {
            from ${source.sql}
        )${changesState ? LEAVE_EXECUTION : ''},
        written as (
-         update ${RUNS.name} r
+         update runs r
             set ${RUNS.set(fields, 'v')}${outcome}${outputs}
            from v
           where r.id = v.id

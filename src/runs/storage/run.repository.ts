@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { RunEntity, RunRequestCopy } from '../../database/entities/run.entity.js';
-import type { Field } from '../../database/sql/entity-table.js';
-import { execute, rows, plainArray } from '../../database/sql/sql.js';
+import type { RunRequestCopy } from '../../database/entities/run.entity.js';
+import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
 import {
-  INITIAL_VALUES,
   NO_OPTIONS,
+  type INITIAL_VALUES,
   type ChangingField,
   type CreatedRun,
   type FoundRun,
@@ -15,15 +14,10 @@ import {
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
-  CLAIM_BYTES,
-  cpuMillisColumn,
-  EXECUTIONS,
-  FOUND_COLUMNS,
-  gpusColumn,
-  jsonBytes,
+  CPU_MILLIS,
+  GPUS,
   MACHINE_COLUMNS,
   OUTPUTS,
-  QUEUE,
   RECORD_COLUMNS,
   RUN_BYTES,
   RUNS,
@@ -32,11 +26,13 @@ import {
 import { updateOf } from './run-updates.js';
 
 /** Fields that a claim returns besides those of `Run`. */
-const SHORT_FIELDS = ['image', 'name', 'traceparent', 'tracestate'] as const;
-/** Those whose sizes requests choose. */
-const LARGE_FIELDS = ['inputs', 'labels', 'options'] as const;
-const CLAIMED_FIELDS = [...SHORT_FIELDS, ...LARGE_FIELDS] as const;
-export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
+export type ClaimedFields = Pick<
+  RunRecord,
+  'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options'
+>;
+
+/** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
+const FOUND_ATTRIBUTES = 1024;
 
 /** A run that a claim got and that its worker still holds. */
 export type HeldByClaim = Run &
@@ -54,97 +50,100 @@ export type VersionedRun = RunRecord & {
 /** Runs as they were read, by id. */
 type RunsAsRead = ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>;
 
-// A new run is sent without the columns that have the same value in every new run.
-const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
-const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'endedWorker', 'queuedAt', 'updatedAt', 'size');
+/** What only some new runs have: without any of it a run is claimable at once, by every worker. */
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
-const PLAIN_RUNS = insertOf(
-  RUNS.except(
-    ...CONSTANT,
-    ...OPTIONS,
-    'outcome',
-    'endedWorker',
-    'notBefore',
-    'queuedAt',
-    'updatedAt',
-    'size',
-  ),
-  ['inputs', 'outputsTemplate', 'attributes'],
-);
-const ALL_RUNS = insertOf(GIVEN, [
-  'inputs',
-  'outputsTemplate',
-  'attributes',
-  'labels',
-  'options',
-  'selector',
-]);
-const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb'] as const;
-/** Runs without options are claimable at once, by every worker. */
-const QUEUED_RUNS = `with created as (
-         ${PLAIN_RUNS.sql}
-      returning id, cpu, ${RUNS.columns(QUEUED_FIELDS)}
+
+type Given = Exclude<keyof CreatedRun, keyof typeof INITIAL_VALUES | 'queuedAt' | 'updatedAt'>;
+
+// Columns that are null or have their default in every new run are left out. The arrays are in the order of the columns.
+const PLAIN_COLUMNS = `id, attempt_id, priority, max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s,
+         image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes, definition_id, definition_version,
+         traceparent, tracestate, created_by, created_by_name, rerun_of, request, created_at`;
+const OPTION_COLUMNS = `extra_constraints, options, selector, requirement_id, concurrency_key, concurrency_limit, start_at,
+         retry_on, name, labels, not_before`;
+const PLAIN_ARRAYS = `$1::uuid[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+         $9::text[], $10::json[], $11::json[], $12::integer[], $13::integer[], $14::integer[], $15::text[], $16::json[], $17::text[], $18::text[],
+         $19::text[], $20::text[], $21::uuid[], $22::text[], $23::uuid[], $24::json[], $25::timestamptz[]`;
+
+const INSERT_QUEUED = `with created as (
+         insert into runs (
+           ${PLAIN_COLUMNS},
+           queued_at, updated_at, state, progress, attempt, first_event, event_count, failures, reclaims, size
+         )
+         select v.*, v.created_at, v.created_at, 'PENDING', 0, 1, 0, 0, 0, 0,
+                octet_length(v.inputs::text) + octet_length(v.outputs_template::text) + coalesce(octet_length(v.attributes::text), 0)
+           from unnest(${PLAIN_ARRAYS}) as v (${PLAIN_COLUMNS})
+      returning id, priority, created_at, ram_mb, vram_mb, cpu
        )
-       insert into ${QUEUE.name} (run_id, cpu_millis, ${QUEUE.columns(QUEUED_FIELDS)})
-       select id, cpu * 1000::bigint, ${RUNS.columns(QUEUED_FIELDS)}
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
+       select id, priority, created_at, ram_mb, vram_mb, cpu * 1000::bigint
          from created`;
+const QUEUED_RUNS = RowArrays.of<Exclude<Given, keyof typeof NO_OPTIONS | 'notBefore'>>(INSERT_QUEUED);
 
-function insertOf(
-  given: (typeof GIVEN)[number][],
-  json: readonly Field<RunEntity>[],
-): { readonly source: ReturnType<typeof RUNS.unnest<(typeof GIVEN)[number]>>; readonly sql: string } {
-  const source = RUNS.unnest(given);
-  const sql = `insert into ${RUNS.name} (${RUNS.columns([...given, ...CONSTANT, 'queuedAt', 'updatedAt', 'size'])})
-       select ${RUNS.columns(given, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
-              v.created_at, v.created_at, ${jsonBytes('v', json)}
-         from ${source.sql}`;
-  return { source, sql };
-}
+const INSERT = `insert into runs (
+         ${PLAIN_COLUMNS}, ${OPTION_COLUMNS},
+         queued_at, updated_at, state, progress, attempt, first_event, event_count, failures, reclaims, size
+       )
+       select v.*, v.created_at, v.created_at, 'PENDING', 0, 1, 0, 0, 0, 0,
+              octet_length(v.inputs::text) + octet_length(v.outputs_template::text) + coalesce(octet_length(v.attributes::text), 0)
+                + coalesce(octet_length(v.labels::text), 0) + coalesce(octet_length(v.options::text), 0)
+                + coalesce(octet_length(v.selector::text), 0)
+         from unnest(
+                ${PLAIN_ARRAYS},
+                $26::json[], $27::json[], $28::json[], $29::uuid[], $30::text[], $31::integer[], $32::timestamptz[],
+                $33::text[], $34::text[], $35::json[], $36::timestamptz[]
+              ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
+const NEW_RUNS = RowArrays.of<Given>(INSERT);
 
-const LABELLED_RUNS = RUNS.unnest(['id', 'name', 'labels']);
-const LABEL = `update ${RUNS.name} r
+const LABEL = `update runs r
           set name = v.name,
               labels = v.labels,
-              size = r.size + ${jsonBytes('v', ['labels'])} - ${jsonBytes('r', ['labels'])}
-         from ${LABELLED_RUNS.sql}
+              size = r.size + coalesce(octet_length(v.labels::text), 0) - coalesce(octet_length(r.labels::text), 0)
+         from unnest($1::uuid[], $2::text[], $3::json[]) as v (id, name, labels)
         where r.id = v.id`;
+const LABELLED_RUNS = RowArrays.of<'id' | 'name' | 'labels'>(LABEL);
 
 const LABELS = {
   labels: ({ labels }: Run) => labels ?? null,
   name: ({ name }: Run) => name ?? null,
 };
 
-/** Columns that an assignment changes. */
-const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'gpuIds', 'assignedAt', 'updatedAt'] as const;
-const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT], { extra: { written_by: 'xid' } });
+/** Executions of `runs r`. */
+const BEGIN = `insert into executions (
+           worker_id, run_id, created_at, assigned_at, attempt, cpu_millis, ram_mb, vram_mb, gpus, gpu_id, gpu_ids, requirement_id,
+           concurrency_key
+         )
+         select coalesce(r.worker_id, ''), r.id, r.created_at, r.assigned_at, r.attempt, ${CPU_MILLIS}, r.ram_mb, r.vram_mb,
+                ${GPUS}, r.gpu_id, r.gpu_ids, r.requirement_id, r.concurrency_key`;
 const ASSIGN = `with v as materialized (
          select *
-           from ${ASSIGNED_RUNS.sql}
+           from unnest(
+                  $1::uuid[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::timestamptz[], $7::timestamptz[], $8::xid[]
+                ) as v (id, state, worker_id, gpu_id, gpu_ids, assigned_at, updated_at, written_by)
        ),
        assigned as (
-         update ${RUNS.name} r
-            set ${RUNS.set(ASSIGNMENT, 'v')}
+         update runs r
+            set state = v.state, worker_id = v.worker_id, gpu_id = v.gpu_id, gpu_ids = v.gpu_ids, assigned_at = v.assigned_at,
+                updated_at = v.updated_at
            from v
           where r.id = v.id
             and r.xmin = v.written_by
       returning r.*
        ),
        removed as (
-         delete from ${QUEUE.name}
+         delete from queue
           where run_id = any($1::uuid[])
        ),
        begun as (
-         insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
-         select ${executionOf('a')}
-           from assigned a
+         ${BEGIN}
+           from assigned r
        )
-       select ${RUNS.select('a', ['id', ...CLAIMED_FIELDS])}
+       select a.id, a.image, a.name, a.traceparent, a.tracestate, a.inputs, a.labels, a.options
          from require_all_written((select count(*) from assigned), (select count(*) from v))
          left join assigned a on true`;
-const BEGIN_EXECUTIONS = `insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
-       select ${executionOf('r')}
-         from ${RUNS.name} r
-        where r.id = any($1::uuid[])`;
+const ASSIGNED_RUNS = RowArrays.of<
+  'id' | 'state' | 'workerId' | 'gpuId' | 'gpuIds' | 'assignedAt' | 'updatedAt' | 'writtenBy'
+>(ASSIGN);
 
 /** Runs that enter or leave execution; one whose worker, GPU or attempt changes does both. */
 export interface ExecutionChange {
@@ -162,7 +161,7 @@ export class RunRepository {
       ? await rows<VersionedRun>(
           manager,
           `select ${RECORD_COLUMNS}, ${WRITTEN_BY}
-             from ${RUNS.name} r
+             from runs r
             where r.id = $1::uuid`,
           [id],
         )
@@ -176,7 +175,7 @@ export class RunRepository {
     const [row] = await rows<{ readonly request: RunRequestCopy | null }>(
       manager,
       `select request
-         from ${RUNS.name}
+         from runs
         where id = $1::uuid`,
       [id],
     );
@@ -193,7 +192,7 @@ export class RunRepository {
       `select ${RECORD_COLUMNS}
          from (
            select r.*, sum(${RUN_BYTES}) over walk as bytes_so_far, row_number() over walk as nth
-             from ${RUNS.name} r
+             from runs r
             where r.id = any($1::uuid[])
            window walk as (order by r.id rows unbounded preceding)
          ) r
@@ -203,7 +202,7 @@ export class RunRepository {
   }
 
   /**
-   * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
+   * Reads runs that commands are to change; unknown ids are left out. The size of stored attributes tells large ones without reading them. {@link update} writes a run only if it is still as it was read:
    * a lock of each row would be a record more in the write-ahead log.
    * @param readsLabels whether names and labels are read, for commands on them
    * @returns each with the database's clock: not before the time that the group saw that wrote it last
@@ -216,8 +215,15 @@ export class RunRepository {
     return rows(
       manager,
       `with found as materialized (
-         select ${FOUND_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
-           from ${RUNS.name} r
+         select ${MACHINE_COLUMNS}, r.xmin as "writtenBy", r.attributes is not null as "hasAttributes",
+                case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
+                  then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
+                end as attributes,
+                case when r.topic is not null then r.name end as "feedName",
+                r.topic is not null and r.labels is not null as "hasFeedLabels",
+                case when r.topic is not null and pg_column_size(r.labels) <= ${FOUND_ATTRIBUTES} then r.labels end as "feedLabels"
+                ${readsLabels ? ', r.name, r.labels' : ''}
+           from runs r
           where r.id = any($1::uuid[])
        )
        select *, date_trunc('milliseconds', clock_timestamp()) as "readAt"
@@ -231,7 +237,7 @@ export class RunRepository {
     await execute(
       manager,
       `select
-         from ${RUNS.name}
+         from runs
         where id = any($1::uuid[])
         order by id
           for update`,
@@ -252,15 +258,16 @@ export class RunRepository {
   ): Promise<HeldByClaim[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', SHORT_FIELDS)}, r.is_read as "isRead",
-              ${LARGE_FIELDS.map((field) => `case when r.is_read then r.${RUNS.column(field)} end as "${field}"`).join(', ')}
+      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.is_read as "isRead",
+              case when r.is_read then r.inputs end as inputs, case when r.is_read then r.labels end as labels,
+              case when r.is_read then r.options end as options
          from (
            select r.*,
                   sum(r.bytes) over (order by r.claim) <= $4::bigint or r.claim = min(r.claim) over () as is_read
              from (
-               select r.*, c.claim, ${CLAIM_BYTES} as bytes
+               select r.*, c.claim, r.size + octet_length(r.image) as bytes
                  from unnest($1::uuid[], $2::integer[]) as c (id, claim)
-                 join ${RUNS.name} r on r.id = c.id
+                 join runs r on r.id = c.id
                 where r.worker_id = any($3::text[])
                   and r.state in ('ASSIGNED', 'RUNNING')
              ) r
@@ -270,10 +277,10 @@ export class RunRepository {
     );
   }
 
-  /** Inserts new runs, and puts them into the queue if {@link isPutIntoQueue}. */
-  async insert(manager: EntityManager, created: readonly CreatedRun[]): Promise<void> {
-    if (isPutIntoQueue(created)) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
-    else await execute(manager, ALL_RUNS.sql, ALL_RUNS.source.params(created));
+  /** Inserts new runs. @param intoQueue whether it also puts them into the queue, for runs that {@link arePlain} */
+  async insert(manager: EntityManager, created: readonly CreatedRun[], intoQueue: boolean): Promise<void> {
+    if (intoQueue) await execute(manager, INSERT_QUEUED, QUEUED_RUNS.params(created));
+    else await execute(manager, INSERT, NEW_RUNS.params(created));
   }
 
   /**
@@ -298,11 +305,12 @@ export class RunRepository {
     const values = {
       ...OUTPUTS,
       left_worker: ({ id }: Run) => ended.get(id) ?? null,
-      ...writtenByOf(before),
+      written_by: writtenByOf(before),
     };
     await Promise.all([
       execute(manager, sql, source.params(changed, values)),
-      begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
+      begun.length > 0 &&
+        execute(manager, `${BEGIN} from runs r where r.id = any($1::uuid[])`, [plainArray(begun)]),
     ]);
   }
 
@@ -320,32 +328,16 @@ export class RunRepository {
     assigned: readonly Run[],
     before: RunsAsRead,
   ): Promise<(ClaimedFields & { readonly id: string })[]> {
-    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, writtenByOf(before)));
+    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, { writtenBy: writtenByOf(before) }));
   }
 }
 
-/** Whether none of the new runs has options, so that their insertion puts them into the queue. */
-export function isPutIntoQueue(created: readonly RunRecord[]): boolean {
+/** Whether none of the new runs has options: each is claimable at once, by every worker. */
+export function arePlain(created: readonly RunRecord[]): boolean {
   return created.every((run) => OPTIONS.every((field) => run[field] === null));
 }
 
-/** How a statement with a column `written_by` gets the transaction that had written each run when it was read. */
-function writtenByOf(before: RunsAsRead): { readonly written_by: (run: Run) => string | null } {
-  return { written_by: ({ id }) => before.get(id)?.writtenBy ?? null };
-}
-
-/** Columns of `executions` from a row of `runs`. */
-function executionOf(alias: string): string {
-  return EXECUTIONS.fields
-    .map((field) => {
-      if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
-      if (field === 'cpuMillis') return cpuMillisColumn(alias);
-      if (field === 'gpus') return gpusColumn(alias);
-      return RUNS.columns([field === 'runId' ? 'id' : field], alias);
-    })
-    .join(', ');
-}
-
-function literal(value: string | number | null): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
+/** Gets the transaction that had written a run when it was read. */
+function writtenByOf(before: RunsAsRead): (run: Run) => string | null {
+  return ({ id }) => before.get(id)?.writtenBy ?? null;
 }

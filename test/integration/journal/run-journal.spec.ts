@@ -5,7 +5,7 @@ import { rows } from '../../../src/database/sql/sql.js';
 import type { Claim } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, userCancel } from '../../../src/runs/machine/run-event.js';
-import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
 import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';

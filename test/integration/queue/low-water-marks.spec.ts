@@ -8,7 +8,7 @@ import { CommitNotices, type NoticeSource } from '../../../src/database/notices/
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { PLAIN, claimablePart, readClaimablePart } from '../../../src/runs/queue/lane.js';
-import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import type { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
 import { addExecutions } from '../../support/runs/executions.js';

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { queueWith } from '../../support/runs/journal.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';

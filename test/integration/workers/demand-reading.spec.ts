@@ -96,7 +96,7 @@ describe('a reading of the demand of runs', () => {
       const delayed = Array.from({ length: 200 }, (_, n) =>
         createRun(freshRun({ startAt: new Date(Date.UTC(2100, 0, 1) + n) }), new Date()),
       );
-      await dataSource.transaction((manager) => new RunRepository().insert(manager, delayed));
+      await dataSource.transaction((manager) => new RunRepository().insert(manager, delayed, false));
       if (when === 'after') await execute(dataSource, 'analyze');
       const runner = dataSource.createQueryRunner();
       await runner.startTransaction();

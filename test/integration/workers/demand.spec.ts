@@ -109,8 +109,7 @@ describe('the demand of runs', () => {
     const runs = stored.map(({ id, options, requirement_id: requirementId, cpu, vram_mb: vramMb }) =>
       createRun(freshRun({ ...options, id, requirementId, cpu, ramMb: DEMAND_RAM_MB, vramMb }), new Date()),
     );
-    await dataSource.transaction((manager) => new RunRepository().insert(manager, runs));
-    await dataSource.query('delete from queue q using runs r where r.id = q.run_id');
+    await dataSource.transaction((manager) => new RunRepository().insert(manager, runs, false));
     await into(
       `update runs r
           set state = case when v.place = 'waiting' then 'PENDING' when v.place = 'ended' then 'CANCELLED' else 'RUNNING' end,

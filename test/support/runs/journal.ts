@@ -16,7 +16,7 @@ import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../../src/runs/journal/command.js';
 import { CandidateSelector } from '../../../src/claims/candidate-selector.js';

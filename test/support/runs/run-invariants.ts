@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { DataSource } from 'typeorm';
 import { laneOf, PLAIN_LANE, type Demands } from '../../../src/runs/queue/lane.js';
 import { rows } from '../../../src/database/sql/sql.js';
-import { cpuMillisColumn, gpusColumn } from '../../../src/runs/storage/run-columns.js';
+import { CPU_MILLIS, GPUS } from '../../../src/runs/storage/run-columns.js';
 
 interface StoredRun {
   readonly id: string;
@@ -66,9 +66,9 @@ export async function checkInvariants(dataSource: DataSource): Promise<void> {
     `select coalesce(r.id, e.run_id) as id
        from (select * from runs where state in ('ASSIGNED', 'RUNNING')) r
        full join executions e
-         on (e.run_id, e.created_at, e.attempt, e.cpu_millis, e.ram_mb, e.vram_mb) = (r.id, r.created_at, r.attempt, ${cpuMillisColumn('r')}, r.ram_mb, r.vram_mb)
+         on (e.run_id, e.created_at, e.attempt, e.cpu_millis, e.ram_mb, e.vram_mb) = (r.id, r.created_at, r.attempt, ${CPU_MILLIS}, r.ram_mb, r.vram_mb)
         and (e.worker_id, e.gpus, e.gpu_id, e.gpu_ids, e.assigned_at, e.requirement_id, e.concurrency_key)
-            is not distinct from (coalesce(r.worker_id, ''), ${gpusColumn('r')}, r.gpu_id, r.gpu_ids, r.assigned_at, r.requirement_id, r.concurrency_key)
+            is not distinct from (coalesce(r.worker_id, ''), ${GPUS}, r.gpu_id, r.gpu_ids, r.assigned_at, r.requirement_id, r.concurrency_key)
       where r.id is null or e.run_id is null`,
   );
   assert.deepEqual(wrong, [], 'executions are exactly the runs in execution');
