@@ -55,8 +55,6 @@ export interface ClaimOptions {
   readonly claimLimit: () => number | undefined;
   /** Remaining time without claims, in milliseconds. */
   readonly throttleMs: () => number;
-  /** Seconds without a heartbeat after which the service treats this worker as stale. */
-  readonly workerTimeoutSeconds: () => number;
   /** Asks for a heartbeat: claims go on after its answer. */
   readonly requestHeartbeat: () => void;
   /** Called for each claim that gets 404, from the end of {@link MISSED} on: heartbeats are accepted meanwhile. */
@@ -159,8 +157,8 @@ export class ClaimLoop {
   }
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {
-    const { clock, logger } = this.context;
-    const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : IMMEDIATE_CLAIM;
+    const { clock, logger, terms } = this.context;
+    const plan = this.mayWait ? planClaim(terms.workerTimeoutSeconds) : IMMEDIATE_CLAIM;
     const startedAtMs = clock.nowMs();
     if (this.unanswered === 0) this.limit = this.options.claimLimit();
     const answer = await this.send(plan, signal);

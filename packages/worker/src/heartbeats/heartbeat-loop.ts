@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { WorkerContext } from '../worker-context.js';
+import type { ServiceTerms, WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { plainReport } from '../service-api/older-service.js';
 import type {
@@ -69,8 +69,8 @@ export interface HeartbeatOptions {
   readonly tags: readonly string[];
   readonly capabilities: readonly Capability[];
   readonly tickSeconds: number;
-  /** Used until the service sends its own value. */
-  readonly workerTimeoutSeconds: number;
+  /** Written here alone. */
+  readonly terms: ServiceTerms;
   /** The runs of this worker, from the claim to the accepted final event. */
   readonly heldRuns: () => readonly HeldRun[];
   /** Lost runs whose programs this worker is ending. */
@@ -81,8 +81,6 @@ export interface HeartbeatOptions {
   readonly onKilled: (run: EndingRun) => boolean;
   /** Called when the service says that a run of `heldRuns` is lost. */
   readonly onLost: (run: HeldRun, lost: LostRun) => void;
-  /** Called after the first accepted heartbeat. */
-  readonly onRegistered: () => void;
   /** Called after every accepted heartbeat. */
   readonly onAccepted: () => void;
   /** Called when the service refuses the first heartbeat, which means a wrong configuration. */
@@ -101,12 +99,8 @@ type HeartbeatResult =
  * those that are lost; while there are runs, it holds the answer until one is. A claimed run replaces a held heartbeat.
  */
 export class HeartbeatLoop {
-  private workerTimeoutSeconds: number;
-  private bodyLimit: number | null = null;
-  private registered = false;
   private withInputs = true;
   private failing = false;
-  private tells = false;
   /** Whether the service refuses what interface.md does not have: it is older. */
   private isPlain = false;
   private hasWarnedOfPlain = false;
@@ -115,24 +109,7 @@ export class HeartbeatLoop {
   constructor(
     private readonly context: WorkerContext,
     private readonly options: HeartbeatOptions,
-  ) {
-    this.workerTimeoutSeconds = options.workerTimeoutSeconds;
-  }
-
-  /** Seconds without a heartbeat after which the service treats this worker as stale. */
-  get timeoutSeconds(): number {
-    return this.workerTimeoutSeconds;
-  }
-
-  /** Limit of the service for the body of a request, in bytes; null: it has not told it. */
-  get maxBodyBytes(): number | null {
-    return this.bodyLimit;
-  }
-
-  /** Whether the newest answer tells which runs are lost. */
-  get tellsLostRuns(): boolean {
-    return this.tells;
-  }
+  ) {}
 
   /** Asks for a heartbeat soon: there is something new to tell, or the service may have forgotten this worker. */
   wake(): void {
@@ -155,7 +132,7 @@ export class HeartbeatLoop {
       const { intervalMs, maxPauseMs } = this.plan();
       if (result.kind === 'failed') {
         // Polls may still be answered.
-        this.tells = false;
+        this.options.terms.tellsLostRuns = false;
         backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, random);
         await clock.sleep(Math.min(backoff.nextMs(result.retryAfterSeconds), maxPauseMs), signal);
         continue;
@@ -208,8 +185,9 @@ export class HeartbeatLoop {
 
   /** As `planHeartbeats`; no waits for an older service. */
   private plan(): HeartbeatPlan {
-    const plan = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
-    return this.tells ? plan : { ...plan, waitSeconds: 0 };
+    const { tickSeconds, terms } = this.options;
+    const plan = planHeartbeats(tickSeconds, terms.workerTimeoutSeconds);
+    return terms.tellsLostRuns ? plan : { ...plan, waitSeconds: 0 };
   }
 
   private hasRuns(held: readonly HeldRun[]): boolean {
@@ -242,6 +220,7 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, inabilities } = this.context;
+    const { terms } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
     const report = this.report(runs, null);
@@ -250,11 +229,11 @@ export class HeartbeatLoop {
     answered.abort();
     if (answer.kind === 'ok') {
       const { workerTimeoutSeconds, maxBodyBytes, lostRuns, killedRuns } = answer.value;
-      this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
-      this.bodyLimit = maxBodyBytes;
-      this.tells = lostRuns !== null;
+      terms.workerTimeoutSeconds = workerTimeoutSeconds ?? terms.workerTimeoutSeconds;
+      terms.maxBodyBytes = maxBodyBytes;
+      terms.tellsLostRuns = lostRuns !== null;
       // From here on it is a service that knows all of a report.
-      this.isPlain &&= !this.tells;
+      this.isPlain &&= !terms.tellsLostRuns;
       inabilities.noteTold(report.unable);
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
@@ -270,7 +249,7 @@ export class HeartbeatLoop {
     if (answer.kind === 'refused') {
       // Another process of the service may be of an older version.
       if (waitSeconds > 0 && answer.status === 400) {
-        this.tells = false;
+        terms.tellsLostRuns = false;
         return { kind: 'replaced' };
       }
       if (!this.isPlain && answer.status === 400) {
@@ -282,7 +261,7 @@ export class HeartbeatLoop {
         this.hasWarnedOfPlain = true;
         return { kind: 'replaced' };
       }
-      if (!this.registered && answer.status !== 413) this.options.onRejected(answer);
+      if (!terms.registered.signal.aborted && answer.status !== 413) this.options.onRejected(answer);
     }
     if (!this.failing) logger.warn({ answer }, 'heartbeat not accepted, retrying');
     this.failing = true;
@@ -315,10 +294,10 @@ export class HeartbeatLoop {
     const { logger } = this.context;
     if (this.failing) logger.info('heartbeats are accepted again');
     this.failing = false;
-    if (!this.registered) {
-      this.registered = true;
-      logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
-      this.options.onRegistered();
+    const { workerTimeoutSeconds, registered } = this.options.terms;
+    if (!registered.signal.aborted) {
+      logger.info({ workerTimeoutSeconds }, 'registered at the service');
+      registered.abort();
     }
     this.options.onAccepted();
   }
