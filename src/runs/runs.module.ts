@@ -32,7 +32,7 @@ import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
-import { SharedRunReads } from './reading/shared-run-reads.js';
+import { BatchedRunReads } from './reading/batched-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunEvents } from './run-events.js';
 import { RunListReader } from './reading/run-list.reader.js';
@@ -87,7 +87,7 @@ const EXPORTS = [
     JournalMetrics,
     JournalInstrumentation,
     RunViews,
-    SharedRunReads,
+    BatchedRunReads,
     RunEtags,
     RunPolls,
   ],

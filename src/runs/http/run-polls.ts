@@ -7,7 +7,7 @@ import { Settings } from '../../config/settings.js';
 import { shortRunId } from '../../database/notices/commit-notice.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import type { Topic, Topics } from '../../database/notices/topics.js';
-import { SharedRunReads, type RunVersion } from '../reading/shared-run-reads.js';
+import { BatchedRunReads, type RunVersion } from '../reading/batched-run-reads.js';
 import { RunNotFound } from '../run.errors.js';
 
 /** The waiting polls of runs and of their timelines, within a quota. */
@@ -19,7 +19,7 @@ export class RunPolls extends BoundedReaders {
 
   constructor(
     notices: CommitNotices,
-    private readonly shared: SharedRunReads,
+    private readonly batched: BatchedRunReads,
     requests: HeldRequests,
     settings: Settings,
   ) {
@@ -69,7 +69,7 @@ export class RunPolls extends BoundedReaders {
 
   async #read(topic: Topic, id: string): Promise<RunVersion> {
     const { version } = topic;
-    const run = await this.shared.findVersion(id);
+    const run = await this.batched.findVersion(id);
     if (run === undefined) throw new RunNotFound(id);
     if (version === topic.version) this.#newest.set(topic, run);
     topic.noteEnd(0, 0, version);
