@@ -7,6 +7,7 @@ import { HELD } from '../common/http/server/held-requests.js';
 import { TRACING } from '../common/tracing/tracing.module.js';
 import type { ClaimedRun, ClaimOutcome } from '../runs/journal/command.js';
 import type { ClaimRequest } from './claim.service.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 /** Values of the label `outcome`. */
 const OUTCOMES = ['served', 'replayed', 'empty', 'refused', 'gone', 'failed'] as const;
@@ -65,16 +66,16 @@ export class ClaimInstrumentation {
     claim: (waitFor: WaitFor) => Promise<ClaimOutcome>,
   ): Promise<ClaimOutcome> {
     const span = this.#startSpan(request);
-    const startedAt = performance.now();
+    const startedAt = monotonicMs();
     let waitedMs = 0;
     const waitFor: WaitFor = async (wait) => {
-      const since = performance.now();
+      const since = monotonicMs();
       this.#waiting.inc();
       try {
         return await wait;
       } finally {
         this.#waiting.dec();
-        waitedMs += performance.now() - since;
+        waitedMs += monotonicMs() - since;
       }
     };
     try {
@@ -83,7 +84,7 @@ export class ClaimInstrumentation {
       const isGone = request.signal.aborted && runs.length === 0;
       this.#claims.inc({ outcome: isGone ? 'gone' : OUTCOME_OF[kind] });
       if (kind === 'served') this.#runs.inc(runs.length);
-      this.#seconds.observe((performance.now() - startedAt - waitedMs) / 1000);
+      this.#seconds.observe((monotonicMs() - startedAt - waitedMs) / 1000);
       span?.set({ 'longshore.claim.runs': runs.length });
       for (const run of runs) {
         const trace = traceOf(run);

@@ -1,3 +1,5 @@
+import { monotonicMs } from './monotonic-ms.js';
+
 /** Longest pause, in milliseconds. */
 const MAX_PAUSE_MS = 10_000;
 
@@ -36,11 +38,11 @@ export class SharedReading<T> {
   #begin(): Promise<T> {
     const { pauseFactor = 0, onIdle } = this.options;
     this.#next = undefined;
-    const beganAt = performance.now();
+    const beganAt = monotonicMs();
     const reading = this.read();
     this.#newest = reading;
     const end = async (): Promise<void> => {
-      const pauseMs = Math.min(MAX_PAUSE_MS, pauseFactor * (performance.now() - beganAt));
+      const pauseMs = Math.min(MAX_PAUSE_MS, pauseFactor * (monotonicMs() - beganAt));
       if (pauseMs > 0) await new Promise((resolve) => void setTimeout(resolve, pauseMs).unref());
       this.#newest = undefined;
       if (this.#next === undefined) onIdle?.();

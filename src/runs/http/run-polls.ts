@@ -9,6 +9,7 @@ import { CommitNotices } from '../../database/notices/commit-notices.js';
 import type { Topic, Topics } from '../../database/notices/topics.js';
 import { BatchedRunReads, type RunVersion } from '../reading/batched-run-reads.js';
 import { RunNotFound } from '../run.errors.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** The waiting polls of runs and of their timelines, within a quota. */
 @Injectable()
@@ -46,13 +47,13 @@ export class RunPolls extends BoundedReaders {
     isDue: (run: RunVersion) => boolean,
     { forMs, signal }: WaitEnds & { forMs: number },
   ): Promise<void> {
-    const deadline = performance.now() + forMs;
+    const deadline = monotonicMs() + forMs;
     const topic = this.#topics.subscribe(shortRunId(id));
     try {
       for (;;) {
         const { version } = topic;
         const run = this.#known(topic, id) ?? (await this.#read(topic, id));
-        const leftMs = deadline - performance.now();
+        const leftMs = deadline - monotonicMs();
         if (isDue(run) || leftMs <= 0) return;
         if (!(await topic.waitForChange(0, version, { signal, forMs: leftMs }))) return;
       }
