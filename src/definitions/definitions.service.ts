@@ -10,7 +10,7 @@ import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import { referenceWarnings } from '../runs/options/plain-references.js';
-import { toStoredOptions } from '../runs/dto/run-options.dto.js';
+import { toStoredOptions } from '../runs/dto/timeouts-and-delivery.dto.js';
 import type { RunPreviewDto } from '../runs/dto/op-run.dto.js';
 import { createRun } from '../runs/machine/run.js';
 import {

@@ -33,11 +33,11 @@ import { MissingScope } from '../auth/auth.errors.js';
 import { eventType } from './machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RequestedConstraints } from './dto/constraints.dto.js';
-import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/run-options.dto.js';
+import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/timeouts-and-delivery.dto.js';
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
-import { bindOptions, secretNamesOf } from './options/option-values.js';
+import { bindOptions, secretNamesOf } from './options/stored-options.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */

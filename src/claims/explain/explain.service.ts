@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, In, type EntityManager } from 'typeorm';
 import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { SecretEntity } from '../../database/entities/security.entity.js';
-import { secretNamesOf, showOptions } from '../../runs/options/option-values.js';
+import { secretNamesOf, showOptions } from '../../runs/options/stored-options.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import type { RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';

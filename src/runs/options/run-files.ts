@@ -5,7 +5,7 @@ import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from './names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { containerPathsProblem } from './container-path.js';
-import { objectMapOption, type RunOption, type TextObjectShape } from './run-option.js';
+import { objectMapOption, type RunOption, type TextObjectShape } from './option-kinds.js';
 
 /** A file of a run: with a content, as text or in base64, or with the value of a secret. */
 export interface RunFile {

@@ -8,7 +8,7 @@ import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { isIssuedId, isRunId } from '../machine/new-id.js';
 import type { RunRecord } from '../machine/run.js';
-import { listOptions } from '../options/option-values.js';
+import { listOptions } from '../options/stored-options.js';
 import type { PendingReason } from '../pending-reason.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';

@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestApp } from '../../support/app/test-app.js';
 
-const DECLARATIONS = '../../../src/runs/options/run-options.js';
+const DECLARATIONS = '../../../src/runs/options/option-declarations.js';
 const DESCRIBED = '@longshore/client/constants';
 const DOCUMENT = '../../support/fuzz/api-document.js';
 
@@ -29,8 +29,8 @@ describe('an option that is declared once', () => {
   beforeAll(async () => {
     vi.resetModules();
     vi.doMock(DECLARATIONS, async (importOriginal) => {
-      const { textOption } = await load<typeof import('../../../src/runs/options/run-option.js')>(
-        '../../../src/runs/options/run-option.js',
+      const { textOption } = await load<typeof import('../../../src/runs/options/option-kinds.js')>(
+        '../../../src/runs/options/option-kinds.js',
       );
       const colour = textOption(
         { min: 1, max: 5 },
@@ -44,12 +44,13 @@ describe('an option that is declared once', () => {
         { max: 5 },
         { texts: { request: 'In requests.', answer: 'In answers.' }, example: 'a' },
       );
-      const declared = await importOriginal<typeof import('../../../src/runs/options/run-options.js')>();
+      const declared =
+        await importOriginal<typeof import('../../../src/runs/options/option-declarations.js')>();
       return { ...declared, RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
     });
     const app = await import('../../support/app/test-app.js');
     service = await app.startTestApp();
-    const { RUN_OPTIONS } = await import('../../../src/runs/options/run-options.js');
+    const { RUN_OPTIONS } = await import('../../../src/runs/options/option-declarations.js');
     const { body: document } = await service.send('GET', '/docs-json');
     // The steps check answers by the description of the build, which does not have the options.
     vi.doMock(DOCUMENT, async (importOriginal) => {
@@ -165,7 +166,8 @@ describe('an option that is declared once', () => {
   });
 
   test('has a flag of the command line, and a line in what it shows', async () => {
-    const { readRunOptions, takesRunOptions } = await import('../../../packages/cli/src/runs/run-options.js');
+    const { readRunOptions, takesRunOptions } =
+      await import('../../../packages/cli/src/runs/option-flags.js');
     const command = takesRunOptions(new Command().argument('<image>')).action(() => undefined);
     const argv = ['i', '--colour', 'red'];
     command.parse(argv, { from: 'user' });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { RUN_OPTIONS } from '../../../src/runs/options/run-options.js';
+import { RUN_OPTIONS } from '../../../src/runs/options/option-declarations.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';

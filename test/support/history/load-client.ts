@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { State } from './history.js';
 import { untilKnown, type RecordedService, type Sender } from './recorded-service.js';
-import type { RunOptions } from './run-options.js';
+import type { RunOptions } from './drawn-runs.js';
 import type { SeededRandom } from './seeded-random.js';
 
 /** Topics that runs name. */

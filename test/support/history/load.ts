@@ -4,7 +4,7 @@ import { countLive, readFinalState } from './final-state.js';
 import type { Call, FinalState } from './history.js';
 import { LoadClient, TOPICS } from './load-client.js';
 import type { RecordedService } from './recorded-service.js';
-import type { RunOptions } from './run-options.js';
+import type { RunOptions } from './drawn-runs.js';
 import { SeededRandom } from './seeded-random.js';
 import type { Wire } from './wire.js';
 import { WorkerCrew } from './worker-crew.js';

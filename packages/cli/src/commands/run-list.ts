@@ -19,7 +19,7 @@ import {
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { readRunId, RUN_WORDS } from '../runs/run-ids.js';
 import { RUN_COLUMNS } from '../runs/run-view.js';
-import { tags } from '../runs/run-options.js';
+import { tags } from '../runs/option-flags.js';
 import type { Session } from '../service/session.js';
 import { STATE_COLOURS } from '../terminal/style.js';
 import { type Column, formatTable } from '../terminal/table.js';

@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
-import { readRetries, readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
+import { readRetries, readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './option-flags.js';
 import { keepLastRun } from '../service/last-run.js';
 import type { Answered, CallInit, Session } from '../service/session.js';
 

@@ -2,7 +2,7 @@ import { FAILURE_CAUSES, RUN_STATES, type FailureCause, type RunState } from '@l
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import { integerOption, several, time } from '../command-kit.js';
-import { tags } from './run-options.js';
+import { tags } from './option-flags.js';
 import type { Session } from '../service/session.js';
 
 /** The flags that choose runs. */

@@ -13,7 +13,7 @@ import {
   takesRunOptions,
   type RunOptionFlags,
   type RunOptions,
-} from './run-options.js';
+} from './option-flags.js';
 
 /** What a command line says of a run. */
 async function optionsOf(...argv: readonly string[]): Promise<RunOptions & { retry_policy?: object }> {

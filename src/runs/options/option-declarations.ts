@@ -10,7 +10,7 @@ import {
   objectListOption,
   type RunOption,
   type TextObjectShape,
-} from './run-option.js';
+} from './option-kinds.js';
 import { workdirProblem } from './container-path.js';
 import { SECRET_NAME, MAX_VARIABLES } from './names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';

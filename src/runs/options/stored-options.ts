@@ -1,7 +1,7 @@
 import { capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import type { BoundRun, RunOption } from './run-option.js';
-import { RUN_OPTIONS } from './run-options.js';
+import type { BoundRun, RunOption } from './option-kinds.js';
+import { RUN_OPTIONS } from './option-declarations.js';
 import { applyDecorators, type Type } from '@nestjs/common';
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
