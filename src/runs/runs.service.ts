@@ -33,7 +33,11 @@ import { MissingScope } from '../auth/auth.errors.js';
 import { eventType } from './machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RequestedConstraints } from './dto/constraints.dto.js';
-import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/timeouts-and-delivery.dto.js';
+import {
+  toStoredPolicies,
+  type EventDeliveryDto,
+  type TimeoutsDto,
+} from './dto/timeouts-and-delivery.dto.js';
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
@@ -234,7 +238,7 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
   const bound = definition === undefined ? bindOptions(request, { id, name: request.name }) : request;
-  const stored = toStoredOptions(request);
+  const stored = toStoredPolicies(request);
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;
   // The spreads come last: V8 adds members to a copy slowly.

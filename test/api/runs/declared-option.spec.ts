@@ -46,11 +46,11 @@ describe('an option that is declared once', () => {
       );
       const declared =
         await importOriginal<typeof import('../../../src/runs/options/option-declarations.js')>();
-      return { ...declared, RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
+      return { ...declared, OPTION_DECLARATIONS: { ...declared.OPTION_DECLARATIONS, colour, memo } };
     });
     const app = await import('../../support/app/test-app.js');
     service = await app.startTestApp();
-    const { RUN_OPTIONS } = await import('../../../src/runs/options/option-declarations.js');
+    const { OPTION_DECLARATIONS } = await import('../../../src/runs/options/option-declarations.js');
     const { body: document } = await service.send('GET', '/docs-json');
     // The steps check answers by the description of the build, which does not have the options.
     vi.doMock(DOCUMENT, async (importOriginal) => {
@@ -67,7 +67,7 @@ describe('an option that is declared once', () => {
     const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-constants.mjs');
     vi.doMock(DESCRIBED, async (importOriginal) => ({
       ...(await importOriginal<typeof import('@longshore/client/constants')>()),
-      RUN_OPTIONS: describeOptions(document, RUN_OPTIONS),
+      RUN_OPTIONS: describeOptions(document, OPTION_DECLARATIONS),
     }));
   });
 
@@ -166,12 +166,12 @@ describe('an option that is declared once', () => {
   });
 
   test('has a flag of the command line, and a line in what it shows', async () => {
-    const { readRunOptions, takesRunOptions } =
+    const { readOptionFlags, addOptionFlags } =
       await import('../../../packages/cli/src/runs/option-flags.js');
-    const command = takesRunOptions(new Command().argument('<image>')).action(() => undefined);
+    const command = addOptionFlags(new Command().argument('<image>')).action(() => undefined);
     const argv = ['i', '--colour', 'red'];
     command.parse(argv, { from: 'user' });
-    assert.deepEqual(await readRunOptions(command.opts(), [], { env: {} }), { colour: 'red' });
+    assert.deepEqual(await readOptionFlags(command.opts(), [], { env: {} }), { colour: 'red' });
     assert.match(command.helpInformation(), /--colour <text> +in answers\n/);
     const { runDetails } = await import('../../../packages/cli/src/runs/run-view.js');
     assert.match(runDetails(await steps.create({ colour: 'red' }), false), /^colour +red$/m);
