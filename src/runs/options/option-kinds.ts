@@ -76,10 +76,10 @@ export function textOption(shape: TextShape, declared: Declared<string>): Option
   return { field: IsText(shape), schema: { type: 'string' }, unset: null, ...declared };
 }
 
-/** An option that is an integer. A run that gives the default has nothing of the option. */
+/** An option that is an integer. A run that gives the default has nothing of the option. @param unset null: there is no default */
 export function integerOption(
   range: IntegerRange,
-  unset: number,
+  unset: number | null,
   declared: Declared<number>,
 ): OptionDeclaration<number> {
   return { field: IsJsonInteger(range), schema: { type: 'integer' }, unset, ...declared };

@@ -29,9 +29,9 @@ describe('an option that is declared once', () => {
   beforeAll(async () => {
     vi.resetModules();
     vi.doMock(DECLARATIONS, async (importOriginal) => {
-      const { textOption } = await load<typeof import('../../../src/runs/options/option-kinds.js')>(
-        '../../../src/runs/options/option-kinds.js',
-      );
+      const { integerOption, textOption } = await load<
+        typeof import('../../../src/runs/options/option-kinds.js')
+      >('../../../src/runs/options/option-kinds.js');
       const colour = textOption(
         { min: 1, max: 5 },
         {
@@ -44,9 +44,14 @@ describe('an option that is declared once', () => {
         { max: 5 },
         { texts: { request: 'In requests.', answer: 'In answers.' }, example: 'a' },
       );
+      const depth = integerOption({ min: 1, max: 9 }, null, {
+        texts: { request: 'In requests.', answer: 'In answers; null: none.', claim: 'For the worker.' },
+        example: 3,
+        capabilities: ['paint'],
+      });
       const declared =
         await importOriginal<typeof import('../../../src/runs/options/option-declarations.js')>();
-      return { ...declared, OPTION_DECLARATIONS: { ...declared.OPTION_DECLARATIONS, colour, memo } };
+      return { ...declared, OPTION_DECLARATIONS: { ...declared.OPTION_DECLARATIONS, colour, memo, depth } };
     });
     const app = await import('../../support/app/test-app.js');
     service = await app.startTestApp();
@@ -57,8 +62,12 @@ describe('an option that is declared once', () => {
       const original = await importOriginal<typeof import('../../support/fuzz/api-document.js')>();
       const built = original.readApiDocument();
       for (const name of [...SCHEMAS.answer, ...SCHEMAS.claim]) {
-        const { colour, memo } = document.components.schemas[name].properties;
-        Object.assign(built.components.schemas[name]?.properties ?? {}, { colour, ...(memo && { memo }) });
+        const { colour, memo, depth } = document.components.schemas[name].properties;
+        Object.assign(built.components.schemas[name]?.properties ?? {}, {
+          colour,
+          depth,
+          ...(memo && { memo }),
+        });
       }
       return { ...original, readApiDocument: () => built };
     });
@@ -202,5 +211,18 @@ describe('an option that is declared once', () => {
     assert.equal(Reflect.get(carriedOptions(claimed.container), 'colour'), 'red');
     assert.match(missingCapabilities({ name: 'x', capabilities: ['env'] }, claimed) ?? '', /needs paint/);
     assert.equal(readClaimedRun({ ...op, colour: 1 }), null);
+  });
+
+  test('that is an integer without a default is null where it is not set, up to the container', async () => {
+    const { readClaimedRun } = await import('../../../packages/worker/src/service-api/read-answers.js');
+    const op = { id: 'r', image: 'i', inputs: {}, constraints: {}, attempt: 1 };
+    for (const given of [{ depth: 3 }, {}]) {
+      const depth = given.depth ?? null;
+      assert.equal((await steps.create(given)).depth, depth);
+      const { container } = readClaimedRun({ ...op, ...given }) ?? assert.fail('it is read');
+      assert.equal(Reflect.get(container, 'depth'), depth);
+    }
+    const { schemas } = (await service.send('GET', '/docs-json')).body.components;
+    assert.deepEqual(schemas.OpRun.properties.depth.type, ['integer', 'null']);
   });
 });
