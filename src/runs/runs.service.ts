@@ -75,7 +75,7 @@ export class RunsService {
   async create(request: RunRequest, options: RunCreation = {}): Promise<AnsweredRun> {
     const { idempotency, caller } = options;
     const run = this.newRun(request, options);
-    return answerOf(await this.journal.create(run, { idempotency, caller }), this.reader);
+    return readAnswer(await this.journal.create(run, { idempotency, caller }), this.reader);
   }
 
   /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
@@ -165,12 +165,12 @@ export class RunsService {
     options: CommandOptions = {},
   ): Promise<AnsweredRun> {
     const command = eventCommand(checkedEvent(body), reporter);
-    return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
+    return readAnswer(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
 
   async #change(id: string, command: RunCommand, caller: Caller | undefined): Promise<OpRunDto> {
     const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+    return (await readAnswer(effect, this.reader)).run;
   }
 }
 
@@ -178,7 +178,7 @@ export class RunsService {
  * The run of an effect; without a view, as it is now.
  * @throws RunNotFound when the run of an earlier request was removed
  */
-export async function answerOf(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
+export async function readAnswer(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
   const { view } = effect;
   const replayed = 'replayOf' in effect;
   if (view) return { run: toOpRunDto(view.run, view.events.map(toTimelineEventDto)), replayed };

@@ -25,7 +25,7 @@ export class ListReasons implements PendingReasonSource {
   ) {}
 
   /** @param runs those that are pending */
-  async reasonsOf(
+  async findReasons(
     manager: EntityManager,
     runs: readonly RunRecord[],
   ): Promise<ReadonlyMap<string, PendingReason>> {
