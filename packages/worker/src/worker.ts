@@ -73,7 +73,7 @@ export class Worker {
       ...obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
       ...inabilities.list().map(({ ability, message }) => `unable ${ability}: ${message}`),
     ]);
-    const executor = createExecutor({
+    this.executor = createExecutor({
       context: this.context,
       unshippedLogs: this.unshippedLogs,
       tracing,
@@ -85,28 +85,21 @@ export class Worker {
       onCapacityFreed: () => events.emit('capacity'),
       adopt: (execution) => this.executions.start(execution),
     });
-    this.executor = executor;
     this.claims = new ClaimLoop(this.context, {
       tickMs: tickSeconds * 1000,
-      hasCapacity: () => obstacles.isEmpty && executor.hasCapacity(),
-      claimLimit: () => executor.claimLimit(),
-      throttleMs: () => this.throttle.remainingMs(),
+      executor: this.executor,
+      throttle: this.throttle,
       requestHeartbeat: () => events.emit('news'),
       accept: (run) => this.accept(run),
       onMissed: (reason) => this.onClaimsMissed(reason),
     });
     this.heartbeats = new HeartbeatLoop(this.context, {
-      resources: () => executor.resources(),
-      load: () => executor.load(),
-      tags: [...new Set([...settings.tags, ...executor.tags])],
-      capabilities: executor.capabilities,
-      containerEngine: executor.containerEngine,
+      executor: this.executor,
+      executions: this.executions,
+      tags: settings.tags,
       tickSeconds,
       terms,
-      heldRuns: () => [...this.executions.heldRuns(), ...this.claims.receiving, ...this.executions.left],
-      endingRuns: () => this.executions.endingRuns(),
-      onKilled: (run) => this.executions.kill(run),
-      onLost: (run, lost) => this.executions.lose(run, lost),
+      receiving: () => this.claims.receiving,
       onAccepted: () => {
         this.claims.onHeartbeat();
         if (key.state === 'refused') return;

@@ -1,18 +1,10 @@
-import type { Capability } from '@longshore/client/constants';
 import { jsonText } from '@longshore/common/json/json-text';
+import type { Executions } from '../execution/executions.js';
+import type { Executor } from '../execution/run-execution.js';
 import type { ServiceTerms, WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { plainReport } from '../service-api/older-service.js';
-import type {
-  ContainerEngine,
-  EndingRun,
-  EngineLoad,
-  HeartbeatReport,
-  HeldRun,
-  LostRun,
-  Refusal,
-  Resources,
-} from '../service-api/service-api.js';
+import type { HeartbeatReport, HeldRun, Refusal } from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;
@@ -62,25 +54,15 @@ export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number
 }
 
 export interface HeartbeatOptions {
-  /** Read for every heartbeat, as is `load`. */
-  readonly resources: () => Resources;
-  /** Null: there is no engine. */
-  readonly load: () => EngineLoad | null;
+  readonly executor: Executor;
+  readonly executions: Executions;
+  /** Of the settings. */
   readonly tags: readonly string[];
-  readonly capabilities: readonly Capability[];
   readonly tickSeconds: number;
   /** Written here alone. */
   readonly terms: ServiceTerms;
-  /** The runs of this worker, from the claim to the accepted final event. */
-  readonly heldRuns: () => readonly HeldRun[];
-  /** Lost runs whose programs this worker is ending. */
-  readonly endingRuns: () => readonly EndingRun[];
-  /** Null: there is none. */
-  readonly containerEngine: ContainerEngine | null;
-  /** Called when the service says that the program of one of `endingRuns` is to be killed. @returns whether that is new */
-  readonly onKilled: (run: EndingRun) => boolean;
-  /** Called when the service says that a run of `heldRuns` is lost. */
-  readonly onLost: (run: HeldRun, lost: LostRun) => void;
+  /** Runs that this worker has been assigned and does not execute yet. */
+  readonly receiving: () => readonly HeldRun[];
   /** Called after every accepted heartbeat. */
   readonly onAccepted: () => void;
   /** Called when the service refuses the first heartbeat, which means a wrong configuration. */
@@ -124,7 +106,7 @@ export class HeartbeatLoop {
     let isAnswered = false;
     while (!signal.aborted) {
       this.wakeUp = new AbortController();
-      const runs = this.options.heldRuns();
+      const runs = this.heldRuns();
       const waitSeconds = isAnswered && this.hasRuns(runs) ? this.plan().waitSeconds : 0;
       const startedAtMs = clock.nowMs();
       const result = await this.send(runs, waitSeconds, signal);
@@ -154,7 +136,7 @@ export class HeartbeatLoop {
     const backoff = new Backoff(ABSENCE_RETRY, random);
     const { signal } = new AbortController();
     for (let tries = 1; ; tries++) {
-      const report = this.report(this.options.heldRuns(), seconds);
+      const report = this.report(this.heldRuns(), seconds);
       const answer = await api.heartbeat(report, { waitSeconds: 0, timeoutMs, signal });
       if (answer.kind === 'ok') return true;
       if (answer.kind === 'refused' || tries === ABSENCE_TRIES) {
@@ -167,18 +149,18 @@ export class HeartbeatLoop {
 
   private report(runs: readonly HeldRun[], awaySeconds: number | null): HeartbeatReport {
     const { workerId, obstacles, inabilities } = this.context;
-    const { resources, load, tags, capabilities, containerEngine } = this.options;
+    const { executor, executions, tags } = this.options;
     return {
       workerId,
-      resources: resources(),
-      load: load(),
-      tags,
-      capabilities,
+      resources: executor.resources(),
+      load: executor.load(),
+      tags: [...new Set([...tags, ...executor.tags])],
+      capabilities: executor.capabilities,
       notClaiming: obstacles.list(),
       unable: inabilities.list(),
       runningOps: listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0),
-      endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
-      containerEngine,
+      endingOps: executions.endingRuns().slice(0, MAX_ENDING),
+      containerEngine: executor.containerEngine,
       awaySeconds,
     };
   }
@@ -190,14 +172,20 @@ export class HeartbeatLoop {
     return terms.tellsLostRuns ? plan : { ...plan, waitSeconds: 0 };
   }
 
+  /** The runs of this worker, from the claim to the accepted final event. */
+  private heldRuns(): HeldRun[] {
+    const { executions, receiving } = this.options;
+    return [...executions.heldRuns(), ...receiving(), ...executions.left];
+  }
+
   private hasRuns(held: readonly HeldRun[]): boolean {
-    return held.length > 0 || this.options.endingRuns().length > 0;
+    return held.length > 0 || this.options.executions.endingRuns().length > 0;
   }
 
   private pauseAfter({ hasNews }: { hasNews: boolean }, waitSeconds: number, startedAtMs: number): number {
     const plan = this.plan();
     if (plan.waitSeconds === 0) return plan.intervalMs;
-    if (!this.hasRuns(this.options.heldRuns())) return plan.waitSeconds * 1000;
+    if (!this.hasRuns(this.heldRuns())) return plan.waitSeconds * 1000;
     const tookMs = this.context.clock.nowMs() - startedAtMs;
     // An early answer without a lost run: the service cannot hold the heartbeat.
     const isEarly = waitSeconds > 0 && !hasNews && tookMs < waitSeconds * 1000 * FULL_WAIT;
@@ -220,7 +208,7 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, inabilities } = this.context;
-    const { terms } = this.options;
+    const { terms, executions } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
     const report = this.report(runs, null);
@@ -239,9 +227,9 @@ export class HeartbeatLoop {
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {
         const run = byId.get(lost.id);
-        if (run !== undefined) this.options.onLost(run, lost);
+        if (run !== undefined) executions.lose(run, lost);
       }
-      const killed = killedRuns.filter((run) => this.options.onKilled(run));
+      const killed = killedRuns.filter((run) => executions.kill(run));
       return { kind: 'accepted', hasNews: killed.length > 0 || (lostRuns ?? []).length > 0 };
     }
     if (signal.aborted) return { kind: 'replaced' };
