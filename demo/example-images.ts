@@ -87,11 +87,11 @@ interface ImagePlan {
 async function provideImage(engine: Dockerode, plan: ImagePlan): Promise<string | null> {
   let source: string;
   try {
-    source = await digestOf(plan.folder);
+    source = await computeDigest(plan.folder);
   } catch (error) {
     return `has no sources: ${errorText(error)}`;
   }
-  const present = await sourceOf(engine, plan.image);
+  const present = await readSource(engine, plan.image);
   if (present === source) return null;
   plan.say(`building the image ${plan.image}`);
   try {
@@ -106,7 +106,7 @@ async function provideImage(engine: Dockerode, plan: ImagePlan): Promise<string 
 }
 
 /** The label of the image that says what it was built from, '' when it has none; null when there is no such image. */
-async function sourceOf(engine: Dockerode, image: string): Promise<string | null> {
+async function readSource(engine: Dockerode, image: string): Promise<string | null> {
   try {
     const { Config } = await engine.getImage(image).inspect();
     return Config.Labels?.[SOURCE_LABEL] ?? '';
@@ -116,7 +116,7 @@ async function sourceOf(engine: Dockerode, image: string): Promise<string | null
   }
 }
 
-async function digestOf(folder: string): Promise<string> {
+async function computeDigest(folder: string): Promise<string> {
   const hash = createHash('sha256');
   for (const name of SOURCE_FILES) hash.update(`${name}\0`).update(await readFile(join(folder, name)));
   return hash.digest('hex');

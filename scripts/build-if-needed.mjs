@@ -131,7 +131,7 @@ async function findStale(parts, force = false) {
   const stale = new Map();
   for (const part of Object.keys(PARTS).filter((name) => parts.includes(name))) {
     const { sources, outputs } = PARTS[part];
-    const fingerprint = await fingerprintOf(sources);
+    const fingerprint = await computeFingerprint(sources);
     const built = await readFile(stampOf(part), 'utf8').catch(() => undefined);
     if (force || built !== fingerprint || !isComplete(outputs)) {
       stale.set(part, fingerprint);
@@ -141,7 +141,7 @@ async function findStale(parts, force = false) {
 }
 
 /** SHA-256 over names and contents of the sources. */
-async function fingerprintOf(sources) {
+async function computeFingerprint(sources) {
   const hash = createHash('sha256');
   for (const source of sources) {
     const entries = await readdir(join(PROJECT, source), { recursive: true, withFileTypes: true }).catch(

@@ -4,7 +4,7 @@ import { goalLine, rowOf } from '../lib/pages/figures.mjs';
 import { driveCounting, warmUp } from '../lib/load/load.mjs';
 import { startCountingProxy } from '../lib/servers/counting-proxy.mjs';
 import { peerSubjects } from '../lib/servers/peers.mjs';
-import { postgresCpuSeconds, postmasterOf } from '../lib/servers/postgres-cpu.mjs';
+import { postgresCpuSeconds, findPostmaster } from '../lib/servers/postgres-cpu.mjs';
 import { openWalMeter } from '../lib/servers/wal-meter.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
 import { KEY, startService } from '../lib/servers/service.mjs';
@@ -143,7 +143,7 @@ async function openMeter(databaseUrl, serviceUrl) {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   const { rows } = await client.query('select pg_backend_pid() as pid');
-  const postmaster = await postmasterOf(rows[0].pid);
+  const postmaster = await findPostmaster(rows[0].pid);
   const wal = await openWalMeter(databaseUrl);
   const read = async () => {
     const found = await client.query(`select pg_database_size(current_database())::float8 as disk`);

@@ -66,11 +66,11 @@ export async function measure({ seconds }) {
   const [least, ...others] = sizesOf(SIZES);
   const smallest = await startSeeded({ finished: least });
   try {
-    const rows = await listsOf(smallest, smallest, least, seconds);
+    const rows = await measureLists(smallest, smallest, least, seconds);
     for (const size of others) {
       const service = await startSeeded({ finished: size });
       try {
-        rows.push(...(await listsOf(service, smallest, size, seconds)));
+        rows.push(...(await measureLists(service, smallest, size, seconds)));
       } finally {
         await service.stop();
       }
@@ -100,14 +100,14 @@ export function goals(rows) {
   });
 }
 
-async function listsOf(service, smallest, size, seconds) {
+async function measureLists(service, smallest, size, seconds) {
   const rows = [];
   for (const [name, filter] of Object.entries(LISTS)) {
     for (const page of PAGES) {
-      const path = await pathOf(service, filter, page);
+      const path = await findPath(service, filter, page);
       if (path === null) continue;
       const load = { scenario: 'read', clients: 1, seconds: Math.max(seconds / 16, 0.25) };
-      const first = await pathOf(smallest, filter, 1);
+      const first = await findPath(smallest, filter, 1);
       const compared = await comparePooled(
         { url: service.url, load: { ...load, options: { path } } },
         { url: smallest.url, load: { ...load, options: { path: first } } },
@@ -121,7 +121,7 @@ async function listsOf(service, smallest, size, seconds) {
 }
 
 /** The path of a page, or null where the list is not that long. */
-async function pathOf(service, filter, page) {
+async function findPath(service, filter, page) {
   const query = new URLSearchParams({ ...filter, include_events: 'false' });
   if (page > 1) {
     const fields = Object.entries(filter)

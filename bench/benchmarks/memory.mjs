@@ -83,7 +83,7 @@ export function measure() {
     let requests = 0;
     const add = async (label) => {
       await sleep(PAUSE_MS);
-      const memory = await memoryOf(service.pid, file);
+      const memory = await readMemory(service.pid, file);
       rows.push({ label, rounds: [{ ...memory, requests }] });
       // Millions of requests take minutes.
       process.stderr.write(`${label}: ${requests} requests, ${JSON.stringify(memory)}\n`);
@@ -134,7 +134,7 @@ async function createRun(url) {
 }
 
 /** Collects the garbage of the service's process and reads what is left. */
-async function memoryOf(pid, file) {
+async function readMemory(pid, file) {
   await rm(file, { force: true });
   process.kill(pid, 'SIGUSR2');
   for (;;) {

@@ -55,7 +55,7 @@ export async function loops(count, seconds, step) {
  * The settings that do the most, each tried for a moment.
  * @param measure answers `{ perSecond }` for settings
  */
-export async function bestOf(candidates, measure) {
+export async function findBest(candidates, measure) {
   let best;
   for (const settings of candidates) {
     const { perSecond } = await measure(settings);

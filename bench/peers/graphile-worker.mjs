@@ -2,7 +2,7 @@
 // fresh database.
 import { EventEmitter, once } from 'node:events';
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
-import { answerOrders, bestOf, warmUpMs } from './answer.mjs';
+import { answerOrders, findBest, warmUpMs } from './answer.mjs';
 
 /** How long the jobs that a round leaves behind may take, in milliseconds. */
 const DRAIN_MS = 60_000;
@@ -85,7 +85,7 @@ async function measure({ seconds, size, adders, backlog, worker }) {
 
 answerOrders(
   {
-    tune: ({ seconds, candidates }) => bestOf(candidates, (settings) => measure({ ...settings, seconds })),
+    tune: ({ seconds, candidates }) => findBest(candidates, (settings) => measure({ ...settings, seconds })),
     round: (settings) => measure(settings),
   },
   () => utils.release(),

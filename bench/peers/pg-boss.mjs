@@ -1,6 +1,6 @@
 // pg-boss in process: enqueue, fetch and complete by its own functions. Started with the URL of a fresh database.
 import { PgBoss } from 'pg-boss';
-import { answerOrders, bestOf, loops } from './answer.mjs';
+import { answerOrders, findBest, loops } from './answer.mjs';
 
 const DATA = { image: 'i', filler: 'x'.repeat(480) };
 const OUTPUT = { filler: 'x'.repeat(480) };
@@ -45,7 +45,7 @@ const steps = { one, batch };
 answerOrders(
   {
     tune: async ({ kind, seconds, candidates }) =>
-      bestOf(candidates, ({ count }) => loops(count, seconds, steps[kind])),
+      findBest(candidates, ({ count }) => loops(count, seconds, steps[kind])),
     round: ({ kind, seconds, count }) => loops(count, seconds, steps[kind]),
   },
   () => boss.stop({ graceful: false }),

@@ -2,7 +2,7 @@
 // URL of a fresh, migrated database.
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { answerOrders, bestOf, loops } from './answer.mjs';
+import { answerOrders, findBest, loops } from './answer.mjs';
 import { APPEND, CLAIM, COMPLETE, CREATE, START } from './raw-statements.mjs';
 
 const JSON_500 = JSON.stringify({ filler: 'x'.repeat(480) });
@@ -56,7 +56,7 @@ const measure = ({ kind, size, lanes, shared = false, seconds }) =>
 
 answerOrders(
   {
-    tune: ({ seconds, candidates }) => bestOf(candidates, (settings) => measure({ ...settings, seconds })),
+    tune: ({ seconds, candidates }) => findBest(candidates, (settings) => measure({ ...settings, seconds })),
     round: measure,
   },
   () => pool.end(),

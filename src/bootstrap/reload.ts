@@ -93,7 +93,7 @@ function startChild(options: ReloadOptions): { readonly stop: () => Promise<void
   const child = run(options.entry, options.argv, { ...options.env, [RELOAD_CHILD]: '1' });
   let isStopping = false;
   const report = async (): Promise<void> => {
-    const end = await endOf(child);
+    const end = await untilEnd(child);
     if (!isStopping) options.say(`the service ended (${end}): waiting for the next change`);
   };
   const ended = report();
@@ -112,7 +112,7 @@ async function runBuild(script: string, { env, signal }: ReloadOptions): Promise
   const build = run(script, [], env);
   const stop = (): void => void build.kill('SIGTERM');
   signal.addEventListener('abort', stop);
-  const end = await endOf(build);
+  const end = await untilEnd(build);
   signal.removeEventListener('abort', stop);
   return end;
 }
@@ -121,7 +121,7 @@ function run(script: string, argv: readonly string[], env: NodeJS.ProcessEnv): C
   return spawn(process.execPath, [...process.execArgv, script, ...argv], { env, stdio: 'inherit' });
 }
 
-function endOf(child: ChildProcess): Promise<string> {
+function untilEnd(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(error.message));
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));

@@ -68,7 +68,7 @@ export class ClaimInstrumentation {
       const isGone = request.signal.aborted && runs.length === 0;
       this.#claims.inc({ outcome: isGone ? 'gone' : OUTCOME_OF[kind] });
       if (kind === 'served') this.#runs.inc(runs.length);
-      this.#seconds.observe((performance.now() - startedAt - waitedMs) / 1000);
+      this.#seconds.observe((monotonicMs() - startedAt - waitedMs) / 1000);
       span?.set({ 'longshore.claim.runs': runs.length });
       for (const run of runs) {
         const trace = traceOf(run);

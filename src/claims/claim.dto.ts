@@ -4,7 +4,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_BULK_ITEMS } from '../common/http/validation/bulk-items.js';
 import { QueryInteger } from '../common/http/validation/query-decorators.js';
 import { ConstraintsDto, toConstraintsDto } from '../runs/dto/constraints.dto.js';
-import { ClaimedOptionFields, claimOptions } from '../runs/options/option-values.js';
+import { ClaimedOptionFields, claimOptions } from '../runs/options/stored-options.js';
 import type { Labels } from '../database/entities/run.entity.js';
 import type { ClaimedRun } from '../runs/journal/command.js';
 

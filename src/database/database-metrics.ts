@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { SharedReading } from '../common/metrics/shared-reading.js';
+import { scrapedReading } from '../common/metrics/scraped-reading.js';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { JournalDataSource } from './failover/reserved-connection.js';
 import { WriteCheck } from './failover/write-check.js';
@@ -62,7 +62,7 @@ export class DatabaseMetrics {
       aggregator: 'max',
       collect: () => refused.set(writes.isRefused ? 1 : 0),
     });
-    const queue = new SharedReading(async () => {
+    const readUsage = scrapedReading(async () => {
       const [row] = await rows<{ usage: number }>(main, 'select pg_notification_queue_usage() as usage');
       return row?.usage ?? null;
     });
@@ -72,7 +72,7 @@ export class DatabaseMetrics {
       registers,
       aggregator: 'max',
       collect: async () => {
-        const share = await queue.get();
+        const share = await readUsage();
         if (share === null) usage.reset();
         else usage.set(share);
       },

@@ -6,9 +6,13 @@ import type { RunRequestCopy } from '../database/entities/run.entity.js';
 import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
 import { mergeExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
-import { toEventDeliveryDto, toTimeoutsDto, type EventDeliveryDto } from '../runs/dto/run-options.dto.js';
+import {
+  toEventDeliveryDto,
+  toTimeoutsDto,
+  type EventDeliveryDto,
+} from '../runs/dto/timeouts-and-delivery.dto.js';
 import { newId } from '../runs/machine/new-id.js';
-import { bindOptions } from '../runs/options/option-values.js';
+import { bindOptions } from '../runs/options/stored-options.js';
 import type { RunRequest } from '../runs/runs.service.js';
 import { InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition.dto.js';

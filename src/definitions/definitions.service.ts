@@ -10,7 +10,7 @@ import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import { referenceWarnings } from '../runs/options/plain-references.js';
-import { toStoredOptions } from '../runs/dto/run-options.dto.js';
+import { toStoredPolicies } from '../runs/dto/timeouts-and-delivery.dto.js';
 import type { RunPreviewDto } from '../runs/dto/op-run.dto.js';
 import { createRun } from '../runs/machine/run.js';
 import {
@@ -91,7 +91,7 @@ export class DefinitionsService {
     const run = createRun(newRun({ image: body.image }, {}), now);
     const able = await this.runs.countAbleWorkers({
       ...run,
-      ...toStoredOptions(body),
+      ...toStoredPolicies(body),
       ...toStoredExecutionOptions(body),
     });
     return { definition: { ...toDefinitionDto(row), able_workers: able }, warnings };
@@ -242,7 +242,7 @@ function toRow(body: CreateDefinitionDto, { keyId, name }: Caller): DefinitionRo
     description: body.description ?? null,
     inputSpecs: toSpecs(body.input_specs, printInputSpec),
     outputSpecs: toSpecs(body.output_specs, ({ type }) => JSON.stringify({ type })),
-    ...toStoredOptions(body),
+    ...toStoredPolicies(body),
     ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,

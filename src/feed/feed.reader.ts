@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { SharedReading } from '../common/shared-reading.js';
 import { BatchedReads } from '../database/sql/batched-reads.js';
 import { Semaphore } from '@longshore/common/semaphore';
 import { FeedEntry, FeedSlice, type PageLimits } from './cache/feed-tail.js';
@@ -19,7 +20,7 @@ export class FeedReader {
   readonly #bounds: BatchedReads<string, FeedBounds>;
   /** Running queries that add to the cache, by topic. */
   readonly #extensions = new Map<string, Promise<void>>();
-  readonly #slices = new SharedReads<FeedSlice>();
+  readonly #slices = new Map<string, SharedReading<FeedSlice>>();
   readonly #semaphore: Semaphore;
   /** What one query adds to the cache for all readers of a topic. */
   readonly #added: PageLimits;
@@ -125,7 +126,10 @@ export class FeedReader {
 
   #query(range: FeedRange): Promise<FeedSlice> {
     const key = [range.after, range.epoch, range.limit, range.maxBytes, range.topic].join(' ');
-    return this.#slices.read(key, () => this.#list(range));
+    const onIdle = (): void => void this.#slices.delete(key);
+    const slice = this.#slices.get(key) ?? new SharedReading(() => this.#list(range), { onIdle });
+    this.#slices.set(key, slice);
+    return slice.next();
   }
 
   /** Reads from the database and adds to the cache. */
@@ -167,27 +171,5 @@ export class FeedReader {
       this.metrics.queries.inc();
       return query();
     });
-  }
-}
-
-/** One read at a time for each key: calls during a read share the next one, which begins after all of them. */
-class SharedReads<T> {
-  readonly #next = new Map<string, Promise<T>>();
-  readonly #running = new Map<string, Promise<unknown>>();
-
-  /** @param begin is called for one of the callers that share the read */
-  read(key: string, begin: () => Promise<T>): Promise<T> {
-    const next = this.#next.get(key);
-    if (next !== undefined) return next;
-    const running = this.#running.get(key) ?? Promise.resolve();
-    const reading = running.then(() => {
-      this.#next.delete(key);
-      const begun = begin();
-      const done = begun.catch(() => undefined).then(() => this.#running.delete(key));
-      this.#running.set(key, done);
-      return begun;
-    });
-    this.#next.set(key, reading);
-    return reading;
   }
 }

@@ -11,6 +11,7 @@ import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorLost } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
 import type { FeedRange } from './feed.repository.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 /** Reads feeds. Every method throws FeedCursorInvalid, FeedCursorGone and FeedCursorLost for an unusable cursor. */
 @Injectable()
@@ -46,7 +47,7 @@ export class FeedService {
     signal: AbortSignal,
   ): Promise<FeedSlice> {
     const range = await this.#range(place, limit, this.limits.pageBytes);
-    const deadline = performance.now() + forMs;
+    const deadline = monotonicMs() + forMs;
     const topic = this.#topics.subscribe(place.topic);
     try {
       if (topic.endBehind(range.after) === undefined) await topic.waitForTurn(range.after, { signal, forMs });
@@ -56,7 +57,7 @@ export class FeedService {
       for (;;) {
         if (slice.entries.length > 0) return slice;
         topic.noteEnd(range.after, slice.end, version);
-        const left = deadline - performance.now();
+        const left = deadline - monotonicMs();
         if (left <= 0) return slice;
         if (!(await topic.waitForChange(slice.end, version, { signal, forMs: left }))) return slice;
         const last = topic.announcedSince(version);

@@ -12,6 +12,7 @@ import { LOG_LIMITS } from './log-limits.js';
 import { topicOf } from './log-completeness.js';
 import { toEndFrame, toFrames, type LogPage } from './log-page.js';
 import { LogReader, type LogRange } from './log-reader.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 const DEFAULT_LIMIT = 1000;
 
@@ -43,7 +44,7 @@ export class LogService {
 
   /** Reads a page, and waits for lines while it is empty, until the log is complete, the time is over or the signal aborts. */
   async awaitPage(request: LogRequest, forMs: number, signal: AbortSignal): Promise<LogPage> {
-    const deadline = performance.now() + forMs;
+    const deadline = monotonicMs() + forMs;
     const range = this.#rangeOf(request);
     let page = await this.reader.read(range);
     if (!mayGrow(page)) return page;
@@ -52,7 +53,7 @@ export class LogService {
       for (;;) {
         const { version } = topic;
         page = await this.reader.read(rangeBehind(page, range));
-        const left = deadline - performance.now();
+        const left = deadline - monotonicMs();
         if (!mayGrow(page) || left <= 0) return page;
         if (!(await topic.waitForChange(page.nextChunk, version, { signal, forMs: left }))) return page;
       }

@@ -1,7 +1,7 @@
 import { v5 as uuidV5 } from 'uuid';
 import { capabilitiesOfConstraints } from '@longshore/common/capabilities';
 import { gpusOf, gpuTagsOf, type RunRecord } from './machine/run.js';
-import { neededCapabilities } from './options/option-values.js';
+import { neededCapabilities } from './options/stored-options.js';
 
 /** GPUs that one worker must have at all: so many, each with this memory in MB. */
 export interface RequiredGpus {

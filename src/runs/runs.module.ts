@@ -33,7 +33,7 @@ import { JournalTracing } from './journal/journal-tracing.js';
 import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
-import { SharedRunReads } from './reading/shared-run-reads.js';
+import { BatchedRunReads } from './reading/batched-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunEvents } from './run-events.js';
 import { RunListReader } from './reading/run-list.reader.js';
@@ -89,7 +89,7 @@ const EXPORTS = [
     JournalTracing,
     CommittedGroups,
     RunViews,
-    SharedRunReads,
+    BatchedRunReads,
     RunEtags,
     RunPolls,
   ],

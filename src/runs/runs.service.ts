@@ -33,11 +33,15 @@ import { MissingScope } from '../auth/auth.errors.js';
 import { eventType } from './machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RequestedConstraints } from './dto/constraints.dto.js';
-import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/run-options.dto.js';
+import {
+  toStoredPolicies,
+  type EventDeliveryDto,
+  type TimeoutsDto,
+} from './dto/timeouts-and-delivery.dto.js';
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
-import { bindOptions, secretNamesOf } from './options/option-values.js';
+import { bindOptions, secretNamesOf } from './options/stored-options.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */
@@ -71,7 +75,7 @@ export class RunsService {
   async create(request: RunRequest, options: RunCreation = {}): Promise<AnsweredRun> {
     const { idempotency, caller } = options;
     const run = this.newRun(request, options);
-    return answerOf(await this.journal.create(run, { idempotency, caller }), this.reader);
+    return readAnswer(await this.journal.create(run, { idempotency, caller }), this.reader);
   }
 
   /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
@@ -161,12 +165,12 @@ export class RunsService {
     options: CommandOptions = {},
   ): Promise<AnsweredRun> {
     const command = eventCommand(checkedEvent(body), reporter);
-    return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
+    return readAnswer(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
 
   async #change(id: string, command: RunCommand, caller: Caller | undefined): Promise<OpRunDto> {
     const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+    return (await readAnswer(effect, this.reader)).run;
   }
 }
 
@@ -174,7 +178,7 @@ export class RunsService {
  * The run of an effect; without a view, as it is now.
  * @throws RunNotFound when the run of an earlier request was removed
  */
-export async function answerOf(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
+export async function readAnswer(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
   const { view } = effect;
   const replayed = 'replayOf' in effect;
   if (view) return { run: toOpRunDto(view.run, view.events.map(toTimelineEventDto)), replayed };
@@ -234,7 +238,7 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
   const bound = definition === undefined ? bindOptions(request, { id, name: request.name }) : request;
-  const stored = toStoredOptions(request);
+  const stored = toStoredPolicies(request);
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;
   // The spreads come last: V8 adds members to a copy slowly.

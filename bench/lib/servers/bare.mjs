@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { cpuSecondsOf } from './cpu.mjs';
+import { readCpuSeconds } from './cpu.mjs';
 import { stoppedAtTheEnd } from './leftovers.mjs';
 import { ROOT } from '../root.mjs';
 
@@ -19,7 +19,7 @@ export async function startBare({ status, header, text }) {
   return {
     url: `http://127.0.0.1:${port}`,
     pid: child.pid,
-    cpuSeconds: () => cpuSecondsOf(child.pid),
+    cpuSeconds: () => readCpuSeconds(child.pid),
     stop: stoppedAtTheEnd(async () => {
       child.disconnect();
       await gone;

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 export const TICKS_PER_SECOND = 100;
 
 /** CPU seconds that a process has used, on Linux; NaN elsewhere. */
-export async function cpuSecondsOf(pid) {
+export async function readCpuSeconds(pid) {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
   if (stat === null) return Number.NaN;
   const [user, system] = stat

@@ -91,7 +91,7 @@ export async function peerSubjects(keep, seconds, openMeter = null) {
     const tried = candidates.map((candidate) => ({ ...order, ...candidate }));
     const options = { ...order, candidates: tried, seconds: Math.min(TRY_S, seconds) };
     const settings = await peer.ask('tune', options);
-    const { around = figuresOf } = meters.get(program) ?? {};
+    const { around = measureFigures } = meters.get(program) ?? {};
     const round = () => around(() => peer.ask('round', { ...settings, seconds }));
     subjects.push({ label, kind, note: shown(settings), round });
   }
@@ -99,7 +99,7 @@ export async function peerSubjects(keep, seconds, openMeter = null) {
 }
 
 /** The figures of a round, without how many units it had. */
-async function figuresOf(drive) {
+async function measureFigures(drive) {
   const { perSecond } = await drive();
   return { perSecond };
 }
@@ -116,7 +116,7 @@ export async function rawSubjects(keep, seconds, ways) {
     const candidates = lanes.map((count) => ({ ...order, lanes: count }));
     const settings = await raw.ask('tune', { candidates, seconds: Math.min(TRY_S, seconds) });
     const note = `${settings.lanes} connection${settings.lanes > 1 ? 's' : ''}`;
-    const round = () => figuresOf(() => raw.ask('round', { ...settings, seconds }));
+    const round = () => measureFigures(() => raw.ask('round', { ...settings, seconds }));
     subjects.push({ label, note, round });
   }
   return subjects;
@@ -127,14 +127,14 @@ export async function peerVersions() {
   try {
     const node = peerNode().split('/').at(-3);
     const names = { 'pg-boss': 'pg-boss', 'graphile-worker': 'graphile-worker', 'Node of the peers': node };
-    const found = Object.entries(names).map(async ([shown, name]) => [shown, await versionOf(name)]);
+    const found = Object.entries(names).map(async ([shown, name]) => [shown, await readVersion(name)]);
     return Object.fromEntries(await Promise.all(found));
   } catch {
     return {};
   }
 }
 
-async function versionOf(name) {
+async function readVersion(name) {
   const manifest = await readFile(join(ROOT, 'bench/node_modules', name, 'package.json'), 'utf8');
   return JSON.parse(manifest).version;
 }

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
-import { cpuSecondsOf } from './cpu.mjs';
+import { readCpuSeconds } from './cpu.mjs';
 
 /**
  * CPU seconds that a PostgreSQL on this machine has used so far with all of its processes, on Linux; NaN elsewhere.
@@ -8,21 +8,21 @@ import { cpuSecondsOf } from './cpu.mjs';
  * @param pid of the server's first process
  */
 export async function postgresCpuSeconds(pid) {
-  const own = await cpuSecondsOf(pid);
+  const own = await readCpuSeconds(pid);
   if (Number.isNaN(own)) return own;
-  const [, , , , , , , , , , , , , ...more] = await statOf(pid);
+  const [, , , , , , , , , , , , , ...more] = await readStat(pid);
   let sum = own + (Number(more[0]) + Number(more[1])) / 100;
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
-    const stat = await statOf(entry);
-    if (stat[1] === String(pid)) sum += await cpuSecondsOf(entry);
+    const stat = await readStat(entry);
+    if (stat[1] === String(pid)) sum += await readCpuSeconds(entry);
   }
   return sum;
 }
 
 /** The process id of the server to which a session's process belongs, on Linux. */
-export async function postmasterOf(backendPid) {
-  return Number((await statOf(backendPid))[1]);
+export async function findPostmaster(backendPid) {
+  return Number((await readStat(backendPid))[1]);
 }
 
 /** The process id of the server with this URL, on this machine. */
@@ -39,7 +39,7 @@ export async function postmasterAt(url) {
 }
 
 /** The fields of /proc/PID/stat behind the name: state, parent, ... */
-async function statOf(pid) {
+async function readStat(pid) {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }

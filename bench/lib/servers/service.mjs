@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve as resolvePath } from 'node:path';
-import { cpuSecondsOf } from './cpu.mjs';
+import { readCpuSeconds } from './cpu.mjs';
 import { makeDataFolder } from './data-folder.mjs';
 import { stoppedAtTheEnd } from './leftovers.mjs';
 import { ROOT } from '../root.mjs';
@@ -49,7 +49,7 @@ export async function startService(
   });
   try {
     const url = await listening(child, gone);
-    return { url, pid: child.pid, cpuSeconds: () => cpuSecondsOf(child.pid), stop };
+    return { url, pid: child.pid, cpuSeconds: () => readCpuSeconds(child.pid), stop };
   } catch (error) {
     await stop();
     throw error;

@@ -121,7 +121,7 @@ export class FaultProxy {
   }
 
   private async pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
-    const bytes = await bodyOf(asked);
+    const bytes = await readBody(asked);
     if (bytes === null) return;
     const url = new URL(asked.url ?? '/', this.url);
     const exchange: Exchange = {
@@ -209,7 +209,7 @@ export class FaultProxy {
 }
 
 async function wholeAnswer(response: IncomingMessage): Promise<RawAnswer | null> {
-  const bytes = await bodyOf(response);
+  const bytes = await readBody(response);
   const { connection: _connection, 'transfer-encoding': _encoding, ...headers } = response.headers;
   if (bytes === null || response.statusCode === undefined) return null;
   return { status: response.statusCode, headers, bytes };
@@ -257,7 +257,7 @@ function injectedAnswer(
   };
 }
 
-async function bodyOf(message: IncomingMessage): Promise<Buffer | null> {
+async function readBody(message: IncomingMessage): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   try {
     for await (const piece of message) pieces.push(Buffer.from(piece));

@@ -86,7 +86,7 @@ export class ProgramTraces {
   }
 
   /** Every start of the run's program, oldest first. */
-  async startsOf(mark: string): Promise<ProgramStart[]> {
+  async readStarts(mark: string): Promise<ProgramStart[]> {
     return (await this.starts()).filter((start) => start.mark === mark);
   }
 

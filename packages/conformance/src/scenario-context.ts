@@ -173,14 +173,14 @@ export class ScenarioContext {
 
   /** Whether a program of the run is running. */
   async programRuns(mark: string): Promise<boolean> {
-    return (await this.traces.startsOf(mark)).some(({ pid }) => isRunning(pid));
+    return (await this.traces.readStarts(mark)).some(({ pid }) => isRunning(pid));
   }
 
   /** Waits until the folders of all attempts are deleted. */
   async untilFolderGone(mark: string): Promise<void> {
     await this.until(
       'the folder of the run is deleted',
-      async () => (await this.traces.startsOf(mark)).every(({ inputPath }) => !existsSync(inputPath)),
+      async () => (await this.traces.readStarts(mark)).every(({ inputPath }) => !existsSync(inputPath)),
       this.timeoutMs,
     );
   }
@@ -195,7 +195,7 @@ export class ScenarioContext {
   }
 
   async untilProgramRuns(mark: string): Promise<void> {
-    await this.until('the program works', async () => (await this.traces.startsOf(mark)).length > 0);
+    await this.until('the program works', async () => (await this.traces.readStarts(mark)).length > 0);
   }
 
   /** @throws RuleViolation when the worker reported about the run later than that */
@@ -206,7 +206,7 @@ export class ScenarioContext {
 
   /** @throws RuleViolation unless the program was started so often */
   async checkStarts(mark: string, count: number): Promise<void> {
-    const starts = await this.traces.startsOf(mark);
+    const starts = await this.traces.readStarts(mark);
     check(
       starts.length === count,
       `the program should have been started ${count} time(s), not ${starts.length}`,

@@ -43,7 +43,7 @@ export interface ClusterPlace {
  */
 export async function placeCluster(dataDir: string, outside: string): Promise<ClusterPlace> {
   const wanted = join(dataDir, CLUSTER_NAME);
-  const found = await realPathOf(wanted);
+  const found = await findRealPath(wanted);
   // Before `holdsCluster`, because the cluster of another user is not readable.
   if (found !== null && !runningAsRoot()) await accountOfCluster(found, await stat(found));
   if (found !== null && (await holdsCluster(found))) {
@@ -145,7 +145,7 @@ export async function checkClusterVersion(cluster: string, majorVersion: string)
   );
 }
 
-async function realPathOf(wanted: string): Promise<string | null> {
+async function findRealPath(wanted: string): Promise<string | null> {
   try {
     return await realpath(wanted);
   } catch (error) {

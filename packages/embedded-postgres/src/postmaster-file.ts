@@ -15,7 +15,7 @@ export interface PostmasterFile {
 
 /** Null when there is no file, or no pid in it. */
 export async function readPostmasterFile(cluster: string): Promise<PostmasterFile | null> {
-  const lines = await linesOf(pidFile(cluster));
+  const lines = await readLines(pidFile(cluster));
   const pid = Number(lines[0]);
   if (!Number.isInteger(pid) || pid <= 0) return null;
   return { pid, socketDirectory: lines[4]?.trim() || undefined, status: lines[7]?.trim() || undefined };
@@ -23,7 +23,7 @@ export async function readPostmasterFile(cluster: string): Promise<PostmasterFil
 
 /** Whether a process is a running server of the cluster, and not another program with the same pid. */
 export async function servesCluster(pid: number, cluster: string): Promise<boolean> {
-  const command = await commandOf(pid);
+  const command = await readCommand(pid);
   // The title of a background process.
   if (command.startsWith('postgres:')) return false;
   if (` ${command} `.includes(` -D ${cluster} `)) return true;
@@ -36,7 +36,7 @@ export async function servesCluster(pid: number, cluster: string): Promise<boole
 }
 
 /** Empty for a process that does not run, and for a zombie. */
-async function commandOf(pid: number): Promise<string> {
+async function readCommand(pid: number): Promise<string> {
   try {
     process.kill(pid, 0);
   } catch (error) {
@@ -73,11 +73,11 @@ export async function removeStaleLocks(cluster: string, socketDirectory: string 
 
 async function isOfServer(lockFile: string, cluster: string): Promise<boolean> {
   // Negative: PostgreSQL in single-user mode.
-  const pid = Math.abs(Number((await linesOf(lockFile))[0]));
+  const pid = Math.abs(Number((await readLines(lockFile))[0]));
   return Number.isInteger(pid) && pid > 0 && servesCluster(pid, cluster);
 }
 
-async function linesOf(file: string): Promise<readonly string[]> {
+async function readLines(file: string): Promise<readonly string[]> {
   return (await readFile(file, 'utf8').catch(() => '')).split('\n');
 }
 

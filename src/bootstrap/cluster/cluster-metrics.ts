@@ -1,5 +1,6 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import { standardOutput } from '@longshore/common/line-output';
+import { SharedReading } from '../../common/shared-reading.js';
 import { measureLog } from '../../common/metrics/process-metrics.js';
 import type { Counts } from './messages.js';
 
@@ -24,7 +25,7 @@ export class ClusterMetrics {
   readonly #replacements: Counter;
   /** Counters of processes that have ended: their sum up to the last scrape, and those since then. */
   readonly #ended: Counts[] = [];
-  #reading: Promise<string> | undefined;
+  readonly #reading = new SharedReading(() => this.#read());
 
   /** @param processes those that have not ended */
   constructor(private readonly processes: ReadonlySet<Counted>) {
@@ -54,10 +55,7 @@ export class ClusterMetrics {
 
   /** @returns Prometheus text; concurrent callers share one result */
   text(): Promise<string> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
+    return this.#reading.newest();
   }
 
   async #read(): Promise<string> {

@@ -27,7 +27,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
   return cleanup.orClose(log, async () => {
     const { host } = settings;
     checkStrategy(settings);
-    const extensions = await extensionsOf(context);
+    const extensions = await importExtensions(context);
     if (extensions !== undefined) log.info('loaded extensions', { extensions: extensions.summary });
     const reservation = new PortReservation(host, settings.port);
     cleanup.add(() => reservation.release());
@@ -54,7 +54,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
 }
 
 /** Imports the extension loader, and with it most of the program, only when there are extensions. */
-async function extensionsOf({ settings }: StartContext): Promise<Extensions | undefined> {
+async function importExtensions({ settings }: StartContext): Promise<Extensions | undefined> {
   if (settings.extensions === undefined) return undefined;
   return (await import('../extensions/load-extensions.js')).loadExtensions(settings);
 }

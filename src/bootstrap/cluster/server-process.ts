@@ -10,6 +10,7 @@ import {
   type PrimaryMessages,
   type ProcessMessages,
 } from './messages.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** How long a scrape waits for the counts of each process, in milliseconds. */
 const COUNT_TIMEOUT_MS = 1_000;
@@ -55,7 +56,7 @@ export class ServerProcess extends EventEmitter<ProcessMessages> implements Coun
     super();
     const worker = cluster.fork({ [SERVER_PROCESS]: '1', ...environment });
     this.#worker = worker;
-    this.ended = this.#untilEnd(performance.now());
+    this.ended = this.#untilEnd(monotonicMs());
     worker.on('message', (message: unknown) => receive(this, message));
     this.on('counts', (counts) => {
       this.#counts = counts;
@@ -118,7 +119,7 @@ export class ServerProcess extends EventEmitter<ProcessMessages> implements Coun
       const end = (code: number | null, signal: string | null): void => {
         closeLastConnection();
         const { pid, isListening: hasListened } = this;
-        resolve({ pid, code, signal, hasListened, problems, livedMs: performance.now() - startedAt });
+        resolve({ pid, code, signal, hasListened, problems, livedMs: monotonicMs() - startedAt });
       };
       worker.on('error', (error) => {
         // A process that could not be started has neither a pid nor an exit.

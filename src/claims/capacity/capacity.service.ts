@@ -36,7 +36,7 @@ import { unmetWords } from '../explain/explain-summary.js';
 import { freeResources } from '../../workers/free-resources.js';
 import { summariseWorkers, toCores, type Usage } from '../../workers/worker-totals.js';
 import { noneByReason, type ReasonCounts } from '../../runs/pending-reason.js';
-import { PacedReading } from '../reasons/paced-reading.js';
+import { SharedReading } from '../../common/shared-reading.js';
 import { countReasons } from './count-reasons.js';
 
 interface Reading {
@@ -47,7 +47,7 @@ interface Reading {
 
 @Injectable()
 export class CapacityService {
-  readonly #reading = new PacedReading(() => this.#read());
+  readonly #reading = new SharedReading(() => this.#read(), { pauseFactor: 9 });
 
   constructor(
     private readonly reader: DemandReader,
@@ -60,7 +60,7 @@ export class CapacityService {
    * @param limit shapes and requirements of runs, and sizes of workers, that are listed
    */
   async get(limit: number): Promise<CapacityReportDto> {
-    const { workers, snapshot, reasons } = await this.#reading.get();
+    const { workers, snapshot, reasons } = await this.#reading.next();
     const { demand, held, reserved } = snapshot;
     return {
       at: demand.at.toISOString(),
@@ -72,7 +72,7 @@ export class CapacityService {
 
   /** @param pending runs that are pending; nothing is read if there are none */
   async countByReason(pending: number): Promise<ReasonCounts> {
-    return pending === 0 ? noneByReason() : (await this.#reading.latest()).reasons;
+    return pending === 0 ? noneByReason() : (await this.#reading.newest()).reasons;
   }
 
   async #read(): Promise<Reading> {

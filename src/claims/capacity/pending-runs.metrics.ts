@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Gauge } from 'prom-client';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
-import { SharedReading } from '../../common/metrics/shared-reading.js';
+import { scrapedReading } from '../../common/metrics/scraped-reading.js';
 import { RunCountsMetrics } from '../../runs/counts/run-counts.metrics.js';
 import { PENDING_REASON_NAMES } from '../../runs/pending-reason.js';
 import { CapacityService } from './capacity.service.js';
@@ -10,8 +10,8 @@ import { CapacityService } from './capacity.service.js';
 @Injectable()
 export class PendingRunsMetrics {
   constructor(counts: RunCountsMetrics, capacity: CapacityService, service: ServiceRegistry) {
-    const reading = new SharedReading(async () => {
-      const found = await counts.reading.get();
+    const readReasons = scrapedReading(async () => {
+      const found = await counts.read();
       return found && capacity.countByReason(found.states.PENDING);
     });
     const gauge: Gauge<'reason'> = new Gauge({
@@ -20,7 +20,7 @@ export class PendingRunsMetrics {
       labelNames: ['reason'],
       registers: [service],
       collect: async () => {
-        const found = await reading.get();
+        const found = await readReasons();
         gauge.reset();
         if (!found) return;
         for (const reason of PENDING_REASON_NAMES) gauge.set({ reason }, found[reason]);

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, In, type EntityManager } from 'typeorm';
 import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { SecretEntity } from '../../database/entities/security.entity.js';
-import { secretNamesOf, showOptions } from '../../runs/options/option-values.js';
+import { secretNamesOf, showOptions } from '../../runs/options/stored-options.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import type { RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
@@ -115,7 +115,7 @@ export class ExplainService implements StartReasons {
       const { run } = status;
       const active = workers.filter(({ isActive }) => isActive);
       const requirements = requirementsOf(run);
-      const concurrency = await this.#concurrencyOf(manager, status);
+      const concurrency = await this.#readConcurrency(manager, status);
       const judged =
         run.state === 'PENDING'
           ? await this.#judge(manager, status, active, { requirements, concurrency })
@@ -181,7 +181,10 @@ export class ExplainService implements StartReasons {
     return toEndingDto(held.get(run.workerId) ?? []);
   }
 
-  async #concurrencyOf(manager: EntityManager, { run }: RunStatus): Promise<ExplainedConcurrencyDto | null> {
+  async #readConcurrency(
+    manager: EntityManager,
+    { run }: RunStatus,
+  ): Promise<ExplainedConcurrencyDto | null> {
     const { id, concurrencyKey: key, concurrencyLimit: limit, finishedAt } = run;
     if (key === null || limit === null || finishedAt !== null) return null;
     const { count, holders } = await this.heldRuns.findKeyHolders(manager, key, MAX_HOLDERS + 1);

@@ -6,7 +6,7 @@ import { summariseEngines } from '../../workers/pool/worker-pool.js';
 import { summariseWorkers, toCores } from '../../workers/worker-totals.js';
 import { WorkersService } from '../../workers/workers.service.js';
 import { CapacityService } from '../capacity/capacity.service.js';
-import { PacedReading } from '../reasons/paced-reading.js';
+import { SharedReading } from '../../common/shared-reading.js';
 import type { OverviewDto } from './overview.dto.js';
 
 /** Engines that are shown. */
@@ -14,7 +14,7 @@ const MAX_ENGINES = 20;
 
 @Injectable()
 export class OverviewService {
-  readonly #reading = new PacedReading(() => this.#read());
+  readonly #reading = new SharedReading(() => this.#read(), { pauseFactor: 9 });
 
   constructor(
     private readonly dataSource: DataSource,
@@ -25,7 +25,7 @@ export class OverviewService {
 
   /** Concurrent requests share a reading, since it reads all workers. */
   read(): Promise<OverviewDto> {
-    return this.#reading.get();
+    return this.#reading.next();
   }
 
   /** The counts, the age of the queue, the workers and the reasons are read one after the other. */

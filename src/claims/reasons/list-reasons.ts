@@ -8,13 +8,15 @@ import { requirementsOf } from '../../runs/requirements.js';
 import { couldExecuteIdle, type SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { PacedReading } from './paced-reading.js';
+import { SharedReading } from '../../common/shared-reading.js';
 import { WorkerKinds } from './worker-kinds.js';
 
-/** Why the pending runs of a list wait, with one statement for its runs with a concurrency key and a paced reading of the workers. */
+/** Why the pending runs of a list wait, with one statement for its runs with a concurrency key and a shared reading of the workers. */
 @Injectable()
 export class ListReasons implements PendingReasonSource {
-  readonly #workers = new PacedReading(async () => new WorkerKinds(await this.pool.list()));
+  readonly #workers = new SharedReading(async () => new WorkerKinds(await this.pool.list()), {
+    pauseFactor: 9,
+  });
 
   constructor(
     private readonly pool: WorkerPool,
@@ -23,14 +25,14 @@ export class ListReasons implements PendingReasonSource {
   ) {}
 
   /** @param runs those that are pending */
-  async reasonsOf(
+  async findReasons(
     manager: EntityManager,
     runs: readonly RunRecord[],
   ): Promise<ReadonlyMap<string, PendingReason>> {
     const open = runs.filter((run) => ownReason(run) === null);
     const keyed = open.filter(({ concurrencyKey }) => concurrencyKey !== null).map(({ id }) => id);
     const heldBack = new Set(keyed.length === 0 ? [] : await this.queue.listHeldBack(manager, keyed));
-    const kinds = heldBack.size === open.length ? null : await this.#workers.latest();
+    const kinds = heldBack.size === open.length ? null : await this.#workers.newest();
     return new Map(
       runs.flatMap((run) => {
         const reason =

@@ -5,6 +5,7 @@ import { Refusals } from '../quotas/quota.js';
 import { CUT_OFF } from '../http/server/connections.js';
 import { HeldRequests } from '../http/server/held-requests.js';
 import { REFUSED_AT_EDGE } from '../http/server/server-limits.js';
+import { monotonicMs } from '../monotonic-ms.js';
 
 /** Methods with a label of their own; clients may send any. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -64,7 +65,7 @@ export class HttpMetrics {
   /** Call it once, before the server listens. */
   attach(server: Server): void {
     const begin = (_: IncomingMessage, response: ServerResponse): void => {
-      const startedAt = performance.now();
+      const startedAt = monotonicMs();
       this.#inFlight += 1;
       response.once('close', () => this.#end(response, startedAt));
     };
@@ -86,7 +87,7 @@ export class HttpMetrics {
     const status = response.headersSent ? response.statusCode : NO_ANSWER;
     this.#requests.inc({ method, route, status });
     if (status !== NO_ANSWER && !this.held.wasHeld(response)) {
-      this.#seconds.observe({ method, route }, (performance.now() - startedAt) / 1000);
+      this.#seconds.observe({ method, route }, (monotonicMs() - startedAt) / 1000);
     }
   }
 }

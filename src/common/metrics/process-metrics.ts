@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay, type IntervalHistogram } from 'node:perf_hooks';
 import { Gauge, type Registry, Counter } from 'prom-client';
 import type { LineOutput } from '@longshore/common/line-output';
+import { monotonicMs } from '../monotonic-ms.js';
 
 /** Nanoseconds per second. */
 const NANO = 1e9;
@@ -53,8 +54,8 @@ export function measureEventLoopLag(registry: Registry, delays: IntervalHistogra
     aggregator: 'average',
     registers,
     collect: () => {
-      const start = performance.now();
-      setImmediate(() => lag.set((performance.now() - start) / 1000));
+      const start = monotonicMs();
+      setImmediate(() => lag.set((monotonicMs() - start) / 1000));
       if (delays.count === 0) return;
       for (const { gauge, read } of gauges) gauge.set(read(delays) / NANO);
       delays.reset();

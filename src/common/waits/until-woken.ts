@@ -1,3 +1,5 @@
+import { monotonicMs } from '../monotonic-ms.js';
+
 /** Ends of waits are rounded down to a multiple of this, in milliseconds. */
 export const STEP_MS = 250;
 
@@ -17,7 +19,7 @@ class LongWaits {
 
   /** Calls `end` after at most so many milliseconds. @returns how to cancel that */
   endWithin(ms: number, end: () => void): () => void {
-    const now = performance.now();
+    const now = monotonicMs();
     const at = Math.floor((now + ms) / STEP_MS);
     let step = this.#steps.get(at);
     if (step === undefined) {

@@ -34,7 +34,7 @@ export async function checkSessions(dataSource: DataSource): Promise<void> {
     for (const { client } of sessions.slice(0, 1)) await checkEncoding(client);
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const { client, processes } of sessions) {
-        for (let n = 0; n < 2; n += 1) processes.add(await processOf(client));
+        for (let n = 0; n < 2; n += 1) processes.add(await readProcessId(client));
       }
     }
     const processes = sessions.flatMap((session) => [...session.processes]);
@@ -56,7 +56,7 @@ interface Session {
   readonly processes: Set<number>;
 }
 
-async function processOf(client: ServiceClient): Promise<number> {
+async function readProcessId(client: ServiceClient): Promise<number> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   return rows[0]?.pid ?? 0;
 }

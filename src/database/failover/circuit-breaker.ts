@@ -5,6 +5,7 @@ import { EventEmitter } from 'node:events';
 import { OpenItems } from '@longshore/common/open-items';
 import type { Client } from 'pg';
 import { codeOf, DatabaseUnreachable, isDatabaseUnavailable, isRefusal, isTransient } from './unavailable.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** The database did not answer a probe in time. */
 class ProbeTimeout extends Error {
@@ -118,10 +119,10 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
 
   /** Registers a request to the server. @returns a function to call when it is over, with its error if it failed */
   begin(): (error?: unknown) => void {
-    const end = this.#requests.add({ since: performance.now() });
+    const end = this.#requests.add({ since: monotonicMs() });
     return (error) => {
       end();
-      if (error === undefined) this.#answeredAt = performance.now();
+      if (error === undefined) this.#answeredAt = monotonicMs();
       else if (isDatabaseUnavailable(error)) {
         void this.check();
         if (isRefusal(error)) this.emit('refused', error);
@@ -142,14 +143,14 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   check(): Promise<boolean> {
     if (this.#error || this.#pools.size === 0) return Promise.resolve(false);
     this.#checking ??= this.#check().finally(() => {
-      this.#checkedAt = performance.now();
+      this.#checkedAt = monotonicMs();
       this.#checking = undefined;
     });
     return this.#checking;
   }
 
   #checkSlowRequests(): void {
-    const suspect = performance.now() - this.times.suspectAfter;
+    const suspect = monotonicMs() - this.times.suspectAfter;
     if (this.#error || this.#checkedAt > suspect) return;
     for (const { since } of this.#requests.list()) {
       if (since > suspect) continue;
@@ -159,7 +160,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   }
 
   async #check(): Promise<boolean> {
-    const started = performance.now();
+    const started = monotonicMs();
     const failure = await probeDatabase(this.servers, this.times.probeTimeout);
     if (failure === undefined) {
       // The probe found another server; a connection to the one before may be silent.
@@ -186,7 +187,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   }
 
   async #recover(cause: DatabaseUnreachable): Promise<void> {
-    const started = performance.now();
+    const started = monotonicMs();
     const { signal } = this.#stop;
     this.emit('open', cause);
     while (!signal.aborted) {
@@ -195,6 +196,6 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
       if (failure === undefined || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
     }
     this.#error = undefined;
-    if (!signal.aborted) this.emit('close', Math.round(performance.now() - started));
+    if (!signal.aborted) this.emit('close', Math.round(monotonicMs() - started));
   }
 }

@@ -78,11 +78,11 @@ function verified(mode: string, root: string | undefined, read: ReadParameter): 
   const minVersion = versionOf('ssl_min_protocol_version', read, 'PGSSLMINPROTOCOLVERSION');
   const maxVersion = versionOf('ssl_max_protocol_version', read, 'PGSSLMAXPROTOCOLVERSION');
   const passphrase = read('sslpassword', 'PGSSLPASSWORD');
-  const ca = root === undefined ? undefined : rootsOf(root);
+  const ca = root === undefined ? undefined : readRoots(root);
   const secrets: ConnectionOptions = {
     ...(ca !== undefined && { ca }),
-    ...(certificate !== undefined && { cert: contentOf('sslcert', certificate) }),
-    ...(key !== undefined && { key: contentOf('sslkey', key) }),
+    ...(certificate !== undefined && { cert: readContent('sslcert', certificate) }),
+    ...(key !== undefined && { key: readContent('sslkey', key) }),
     ...(passphrase !== undefined && { passphrase }),
     ...(minVersion && { minVersion }),
     ...(maxVersion && { maxVersion }),
@@ -102,17 +102,17 @@ function versionOf(name: string, read: ReadParameter, variable: string): SecureV
 }
 
 /** Undefined: the roots that Node.js has itself. */
-function rootsOf(root: string): string | undefined {
+function readRoots(root: string): string | undefined {
   if (root !== 'system') {
-    const text = contentOf('sslrootcert', root);
+    const text = readContent('sslrootcert', root);
     if (!text.includes('-----BEGIN ')) throw new TypeError(`sslrootcert ${root} holds no certificate`);
     return text;
   }
   const file = process.env['SSL_CERT_FILE'] || SYSTEM_ROOTS.find((path) => existsSync(path));
-  return file === undefined ? undefined : contentOf('SSL_CERT_FILE', file);
+  return file === undefined ? undefined : readContent('SSL_CERT_FILE', file);
 }
 
-function contentOf(name: string, path: string): string {
+function readContent(name: string, path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {

@@ -8,6 +8,7 @@ import { Log } from '../../common/logging/logger.js';
 import { rows } from '../sql/sql.js';
 import { CircuitBreaker } from './circuit-breaker.js';
 import { isDatabaseUnavailable, isNotificationQueueFull } from './unavailable.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** Pause between two attempts to write while the server refuses, in milliseconds. */
 const PAUSE_MS = 2_000;
@@ -61,7 +62,7 @@ export class WriteCheck implements OnApplicationShutdown {
 
   async #untilTaken(cause: unknown): Promise<void> {
     const { signal } = this.#stop;
-    const begun = performance.now();
+    const begun = monotonicMs();
     const oldest = isNotificationQueueFull(cause) ? await this.#oldestSession() : undefined;
     this.log.warn('the database refuses writes or connections', {
       reason: errorText(cause),
@@ -72,7 +73,7 @@ export class WriteCheck implements OnApplicationShutdown {
       if (signal.aborted || !(await this.#isWriteRefused())) break;
     }
     if (signal.aborted) return;
-    this.log.info('the database takes writes again', { afterMs: Math.round(performance.now() - begun) });
+    this.log.info('the database takes writes again', { afterMs: Math.round(monotonicMs() - begun) });
   }
 
   /** A write that needs a new page on the disk, the log and the queue of notifications. Nothing of it stays. */

@@ -12,6 +12,7 @@ import { readOptions, type OriginGate } from '../failover/connection-options.js'
 import { endClient, ServiceClient } from '../failover/service-client.js';
 import { CHANNEL, type CommitNotice } from './commit-notice.js';
 import { Topics, type NamingPart } from './topics.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /**
  * Receives the notice of every commit, its own process's included, in the order of the commits.
@@ -121,7 +122,7 @@ export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
         this.#opened.abort();
         if (lostAt !== undefined) {
           this.log.info('listening to the database again', {
-            afterMs: Math.round(performance.now() - lostAt),
+            afterMs: Math.round(monotonicMs() - lostAt),
           });
         }
         lostAt = undefined;
@@ -131,7 +132,7 @@ export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
         void session.close();
         if (signal.aborted) return;
         if (lostAt === undefined) this.log.warn('cannot listen to the database; trying again', { error });
-        lostAt ??= performance.now();
+        lostAt ??= monotonicMs();
       }
       // Randomised, so that the processes of a deployment do not reconnect at the same time.
       await sleep(backoff.nextMs(), undefined, { signal }).catch(() => undefined);

@@ -1,6 +1,7 @@
 import { untilWoken, type WaitEnds } from '../../common/waits/until-woken.js';
 import type { CommitNotice } from './commit-notice.js';
 import type { NoticeSource } from './commit-notices.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** Pause after a wake-up or a read: for each reader that went on, and at most. */
 const PAUSE_PER_READER_MS = 1.5;
@@ -103,11 +104,11 @@ export class Topic {
   }
 
   get isPaused(): boolean {
-    return performance.now() < this.#pauseEndsAt;
+    return monotonicMs() < this.#pauseEndsAt;
   }
 
   #pauseFor(readers: number): void {
-    this.#pauseEndsAt = performance.now() + Math.min(MAX_PAUSE_MS, readers * PAUSE_PER_READER_MS);
+    this.#pauseEndsAt = monotonicMs() + Math.min(MAX_PAUSE_MS, readers * PAUSE_PER_READER_MS);
   }
 
   async #wait(isDue: () => boolean, ends: WaitEnds): Promise<boolean> {
@@ -122,7 +123,7 @@ export class Topic {
 
   #wakeSoon(): void {
     if (this.#timer !== undefined || this.#waiters.size === 0) return;
-    const inMs = this.#pauseEndsAt - performance.now();
+    const inMs = this.#pauseEndsAt - monotonicMs();
     if (inMs <= 0) this.#wake();
     else this.#timer = setTimeout(() => this.#wake(), Math.ceil(inMs));
   }

@@ -1,4 +1,5 @@
 import { untilWoken } from '../../common/waits/until-woken.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** Longest pause after a batch, in milliseconds. */
 const LONGEST_PAUSE_MS = 1_000;
@@ -28,9 +29,9 @@ export async function inBatches(
  * pauses, and the work uses one connection at most half of the time. @param stop ends the pause
  */
 export async function paced<T>(stop: AbortSignal | undefined, batch: () => Promise<T>): Promise<T> {
-  const startedAt = performance.now();
+  const startedAt = monotonicMs();
   const result = await batch();
-  const pauseMs = Math.min(performance.now() - startedAt, LONGEST_PAUSE_MS);
+  const pauseMs = Math.min(monotonicMs() - startedAt, LONGEST_PAUSE_MS);
   await untilWoken({ signal: stop ?? NEVER, forMs: pauseMs }, () => () => undefined);
   return result;
 }

@@ -50,7 +50,7 @@ export async function preparedRows<T extends object>(
   sql: string,
   params: readonly unknown[],
 ): Promise<T[]> {
-  const client = await connectionOf(source);
+  const client = await acquireConnection(source);
   try {
     const query = { name: statementName(sql), text: sql, values: [...params] };
     return (await client.query<T>(query)).rows;
@@ -228,7 +228,7 @@ async function run(executor: SqlExecutor, sql: string, params: readonly unknown[
 
 /** A statement outside of transactions, on a connection of the pool, without TypeORM's overhead. */
 async function runAlone(source: DataSource, sql: string, params: readonly unknown[]): Promise<Outcome> {
-  const client = await connectionOf(source);
+  const client = await acquireConnection(source);
   try {
     return await runOn(client, sql, params);
   } finally {
@@ -246,7 +246,7 @@ async function runOn(client: Client, sql: string, params: readonly unknown[]): P
 }
 
 /** A connection of the pool, to be released. @throws TypeORM's error when the data source is not open */
-async function connectionOf(source: DataSource): Promise<PoolClient> {
+async function acquireConnection(source: DataSource): Promise<PoolClient> {
   const pool = poolOf(source);
   if (!pool) throw new TypeORMError('Driver not Connected');
   return pool.connect();

@@ -14,7 +14,7 @@ import { DtoPlan } from '../../common/http/validation/dto-plan.js';
 import { passByReference } from '../../common/http/validation/free-form-json.js';
 import { itemPath } from '../../common/http/validation/problems.js';
 import { BODY } from '../../common/http/validation/validation.pipe.js';
-import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/run-options.js';
+import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/option-declarations.js';
 import type { FlagArgument } from '../templates/template-text.js';
 
 /** `flag` and `join` are taken as they are. */

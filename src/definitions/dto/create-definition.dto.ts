@@ -17,7 +17,7 @@ import {
   EventAttributesInputDto,
   EventDeliveryInputDto,
   ImageField,
-} from '../../runs/dto/run-options.dto.js';
+} from '../../runs/dto/timeouts-and-delivery.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/template-text.js';
 import { IsArgumentList } from './argument.dto.js';

@@ -10,7 +10,7 @@ import {
   TimeoutsDto,
   toEventDeliveryDto,
   toTimeoutsDto,
-} from '../../runs/dto/run-options.dto.js';
+} from '../../runs/dto/timeouts-and-delivery.dto.js';
 import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/template-text.js';
 import { ApiArgumentList } from './argument.dto.js';

@@ -1,7 +1,7 @@
 import { memberTexts, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { fieldPath, itemPath } from '../../common/http/validation/problems.js';
-import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/run-options.js';
+import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/option-declarations.js';
 import { InvalidInputs } from '../definitions.errors.js';
 import {
   readArgument,

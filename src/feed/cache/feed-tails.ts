@@ -12,6 +12,7 @@ import {
   type FeedPart,
   type PageLimits,
 } from './feed-tail.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** The share of the cached bytes for JSON of whole pages. */
 const SLICE_SHARE = 1 / 4;
@@ -81,7 +82,7 @@ export class FeedTails {
     const cached = this.#topics.get(topic);
     const page = cached?.tail.page(start, { limit, maxBytes });
     if (cached === undefined || page === undefined) return undefined;
-    cached.readAt = performance.now();
+    cached.readAt = monotonicMs();
     if (topic !== this.#lastRead) {
       this.#topics.delete(topic);
       this.#topics.set(topic, cached);
@@ -120,7 +121,7 @@ export class FeedTails {
         generation: this.#generations,
         tail,
         toCursor: this.cursors.of(topic),
-        readAt: performance.now(),
+        readAt: monotonicMs(),
       });
       this.#bytes += tail.bytes;
       this.#evict();
@@ -175,7 +176,7 @@ export class FeedTails {
   #isRead(topic: string): boolean {
     const cached = this.#topics.get(topic);
     if (cached === undefined) return false;
-    if (performance.now() - cached.readAt < UNREAD_MS) return true;
+    if (monotonicMs() - cached.readAt < UNREAD_MS) return true;
     this.forget(topic);
     return false;
   }

@@ -18,7 +18,7 @@ import {
 import { LABELS } from '../dto/execution-options.dto.js';
 import { RunFilterDto } from '../dto/list-runs.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
-import { PRIORITY } from '../dto/run-options.dto.js';
+import { PRIORITY } from '../dto/timeouts-and-delivery.dto.js';
 import type { BulkOperation } from './bulk-operations.repository.js';
 
 @ApiSchema({ name: 'BulkOperationCreate', description: 'A change of all runs that a filter matches.' })

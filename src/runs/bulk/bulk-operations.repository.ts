@@ -49,7 +49,7 @@ export class BulkOperationRepository {
   /** How many runs pass the filter, by state; in sum up to one more than an operation may change. */
   async count(filter: RunFilter): Promise<ReadonlyMap<RunState, number>> {
     const { manager } = this.dataSource;
-    const { sql, params } = await this.#idsOf(manager, filter);
+    const { sql, params } = await this.#selectIds(manager, filter);
     const counts = await rows<{ state: RunState; count: number }>(
       manager,
       `select r.state, count(*)::integer as count
@@ -81,7 +81,7 @@ export class BulkOperationRepository {
 
   /** Stores an operation with the runs that pass the filter now. @returns how many */
   async insert(manager: EntityManager, operation: NewBulkOperation, filter: RunFilter): Promise<number> {
-    const { sql, params } = await this.#idsOf(manager, filter);
+    const { sql, params } = await this.#selectIds(manager, filter);
     const given = OPERATIONS.unnest(GIVEN, { firstParam: params.length + 1 });
     const [row] = await rows<{ matched: number }>(
       manager,
@@ -191,7 +191,7 @@ export class BulkOperationRepository {
     );
   }
 
-  async #idsOf(manager: EntityManager, filter: RunFilter): Promise<Statement> {
+  async #selectIds(manager: EntityManager, filter: RunFilter): Promise<Statement> {
     return selectRunIds(filter, MAX_MATCHED, await findDriver(manager, filter));
   }
 }

@@ -9,7 +9,7 @@ import { BODY } from '../../common/http/validation/validation.pipe.js';
 import type { BulkAction } from '../../database/entities/bulk-operation.entity.js';
 import { LABELS } from '../dto/execution-options.dto.js';
 import { RunFilterDto } from '../dto/list-runs.dto.js';
-import { PRIORITY } from '../dto/run-options.dto.js';
+import { PRIORITY } from '../dto/timeouts-and-delivery.dto.js';
 import type { LabelChanges } from '../machine/run.js';
 import { readFilter, TIME_BOUNDS, type RunFilter } from '../reading/run-filter.js';
 

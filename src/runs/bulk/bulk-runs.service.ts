@@ -9,7 +9,7 @@ import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import {
   checkedEvent,
   eventCommand,
-  answerOf,
+  readAnswer,
   assertMayReport,
   RunsService,
   type RunOrigin,
@@ -58,7 +58,7 @@ export class BulkRunsService {
       const fresh = this.runs.newRun(readItem(CreateRunDto, item), { trace, caller });
       const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
-      const { run, replayed } = await answerOf(effect, this.reader);
+      const { run, replayed } = await readAnswer(effect, this.reader);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
     });
   }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
-import { SharedReading } from '../../common/metrics/shared-reading.js';
+import { scrapedReading } from '../../common/metrics/scraped-reading.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { RunCountsRepository } from './run-counts.repository.js';
 
@@ -18,7 +18,7 @@ interface RunCounts {
 @Injectable()
 export class RunCountsMetrics {
   /** The counts; null when they cannot be read. The gauges of one scrape share a reading. */
-  readonly reading: SharedReading<RunCounts>;
+  readonly read: () => Promise<RunCounts | null>;
 
   constructor(
     dataSource: DataSource,
@@ -31,7 +31,7 @@ export class RunCountsMetrics {
       help: 'Reads of the run counts for scrapes that failed',
       registers: [registry],
     });
-    this.reading = new SharedReading(
+    this.read = scrapedReading(
       async () => {
         const { at, states } = await counts.read(dataSource, 1);
         const oldest = await counts.findOldestPending(dataSource, states.PENDING);
@@ -46,7 +46,7 @@ export class RunCountsMetrics {
       labelNames: ['state'],
       registers,
       collect: async () => {
-        const found = await this.reading.get();
+        const found = await this.read();
         runs.reset();
         if (!found) return;
         for (const state of RUN_STATES) runs.set({ state }, found.states[state]);
@@ -57,7 +57,7 @@ export class RunCountsMetrics {
       help: 'Time since the oldest PENDING run was created; 0 without one',
       registers,
       collect: async () => {
-        const found = await this.reading.get();
+        const found = await this.read();
         if (found) age.set(found.oldestPendingAgeMs / 1000);
         else age.remove();
       },

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ConstraintsInputDto } from './constraints.dto.js';
-import { PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
+import { PRIORITY, TimeoutsInputDto } from './timeouts-and-delivery.dto.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { readTime } from '@longshore/common/json/read-time';
 import {
@@ -26,7 +26,7 @@ import {
   showOptions,
   type DefinedOptions,
   type RequestedOptions,
-} from '../options/option-values.js';
+} from '../options/stored-options.js';
 import { applyDecorators } from '@nestjs/common';
 
 /** The name of a run. */

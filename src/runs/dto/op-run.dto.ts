@@ -6,7 +6,12 @@ import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { PENDING_REASON_LIST, PENDING_REASON_NAMES, type PendingReason } from '../pending-reason.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ConstraintsDto, toConstraintsDto, toGpuIds } from './constraints.dto.js';
-import { EventDeliveryDto, TimeoutsDto, toEventDeliveryDto, toTimeoutsDto } from './run-options.dto.js';
+import {
+  EventDeliveryDto,
+  TimeoutsDto,
+  toEventDeliveryDto,
+  toTimeoutsDto,
+} from './timeouts-and-delivery.dto.js';
 import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from './execution-options.dto.js';
 import { IsOptional } from 'class-validator';

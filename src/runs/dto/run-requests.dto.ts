@@ -12,7 +12,7 @@ import {
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
-import { EventDeliveryInputDto, ImageField, PRIORITY } from './run-options.dto.js';
+import { EventDeliveryInputDto, ImageField, PRIORITY } from './timeouts-and-delivery.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from './retry-policy.dto.js';
 import { LabelsField, RUN_NAME, RunExecutionOptionsInputDto } from './execution-options.dto.js';
 import type { LabelChanges } from '../machine/run.js';

@@ -6,7 +6,7 @@ import { packageVersion } from '@longshore/common/settings/package-version';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { Settings } from '../../config/settings.js';
 import { FeedCursors } from '../../feed/feed-cursors.js';
-import type { RunVersion } from '../reading/shared-run-reads.js';
+import type { RunVersion } from '../reading/batched-run-reads.js';
 
 /** What a response shows of a run. */
 export type Representation = 'run' | 'run without events' | 'timeline';

@@ -7,8 +7,9 @@ import { Settings } from '../../config/settings.js';
 import { shortRunId } from '../../database/notices/commit-notice.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import type { Topic, Topics } from '../../database/notices/topics.js';
-import { SharedRunReads, type RunVersion } from '../reading/shared-run-reads.js';
+import { BatchedRunReads, type RunVersion } from '../reading/batched-run-reads.js';
 import { RunNotFound } from '../run.errors.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** The waiting polls of runs and of their timelines, within a quota. */
 @Injectable()
@@ -19,7 +20,7 @@ export class RunPolls extends BoundedReaders {
 
   constructor(
     notices: CommitNotices,
-    private readonly shared: SharedRunReads,
+    private readonly batched: BatchedRunReads,
     requests: HeldRequests,
     settings: Settings,
   ) {
@@ -46,13 +47,13 @@ export class RunPolls extends BoundedReaders {
     isDue: (run: RunVersion) => boolean,
     { forMs, signal }: WaitEnds & { forMs: number },
   ): Promise<void> {
-    const deadline = performance.now() + forMs;
+    const deadline = monotonicMs() + forMs;
     const topic = this.#topics.subscribe(shortRunId(id));
     try {
       for (;;) {
         const { version } = topic;
         const run = this.#known(topic, id) ?? (await this.#read(topic, id));
-        const leftMs = deadline - performance.now();
+        const leftMs = deadline - monotonicMs();
         if (isDue(run) || leftMs <= 0) return;
         if (!(await topic.waitForChange(0, version, { signal, forMs: leftMs }))) return;
       }
@@ -69,7 +70,7 @@ export class RunPolls extends BoundedReaders {
 
   async #read(topic: Topic, id: string): Promise<RunVersion> {
     const { version } = topic;
-    const run = await this.shared.findVersion(id);
+    const run = await this.batched.findVersion(id);
     if (run === undefined) throw new RunNotFound(id);
     if (version === topic.version) this.#newest.set(topic, run);
     topic.noteEnd(0, 0, version);

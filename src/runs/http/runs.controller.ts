@@ -75,7 +75,7 @@ import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { readFilter } from '../reading/run-filter.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
-import type { RunVersion } from '../reading/shared-run-reads.js';
+import type { RunVersion } from '../reading/batched-run-reads.js';
 
 /** Parameter: what a request says about a cancellation. */
 const CancelRequest = createOptionalBodyDecorator((body) => readItem(CancelRunDto, body));

@@ -5,7 +5,7 @@ import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from './names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { containerPathsProblem } from './container-path.js';
-import { objectMapOption, type RunOption, type TextObjectShape } from './run-option.js';
+import { objectMapOption, type OptionDeclaration, type TextObjectShape } from './option-kinds.js';
 
 /** A file of a run: with a content, as text or in base64, or with the value of a secret. */
 export interface RunFile {
@@ -59,7 +59,7 @@ const LISTED = {
 };
 
 /** Files that are put into the container before its start. */
-export const FILES: RunOption<RunFiles> = objectMapOption<RunFile>(
+export const FILES: OptionDeclaration<RunFiles> = objectMapOption<RunFile>(
   SHAPE,
   { max: 20, listed: LISTED },
   {

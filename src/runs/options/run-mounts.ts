@@ -2,7 +2,7 @@ import { clip } from '@longshore/common/json/text';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
-import { type BoundRun, type ObjectShape, objectListOption, type RunOption } from './run-option.js';
+import { type BoundRun, type ObjectShape, objectListOption, type OptionDeclaration } from './option-kinds.js';
 
 /** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
 export interface RunMount {
@@ -55,7 +55,7 @@ const SHAPE: ObjectShape = {
 };
 
 /** Folders of volumes, and empty ones, that the container finds at its start. */
-export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>(
+export const MOUNTS: OptionDeclaration<readonly RunMount[]> = objectListOption<RunMount>(
   SHAPE,
   { max: 20 },
   {

@@ -8,7 +8,7 @@ import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { isIssuedId, isRunId } from '../machine/new-id.js';
 import type { RunRecord } from '../machine/run.js';
-import { listOptions } from '../options/option-values.js';
+import { listOptions } from '../options/stored-options.js';
 import type { PendingReason } from '../pending-reason.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
@@ -19,7 +19,10 @@ import { readIdRange, readPage, type RunFilter } from './run-filter.js';
 /** Tells why runs are pending. */
 export interface PendingReasonSource {
   /** By id. @param runs those that are pending */
-  reasonsOf(manager: EntityManager, runs: readonly RunRecord[]): Promise<ReadonlyMap<string, PendingReason>>;
+  findReasons(
+    manager: EntityManager,
+    runs: readonly RunRecord[],
+  ): Promise<ReadonlyMap<string, PendingReason>>;
 }
 
 /** Lists runs, newest first, in pages that cost the same at any depth. */
@@ -55,7 +58,7 @@ export class RunListReader {
     if (direction === 'newer') page.reverse();
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     const pending = page.filter(({ state }) => state === 'PENDING');
-    const reasons = pending.length === 0 ? undefined : await this.#reasons?.reasonsOf(manager, pending);
+    const reasons = pending.length === 0 ? undefined : await this.#reasons?.findReasons(manager, pending);
     return {
       object: 'list',
       data: page.map((run) => {

@@ -20,7 +20,7 @@ import { RunRepository } from '../storage/run.repository.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';
 import { newestOf, RunViews } from '../storage/run-views.js';
-import { SharedRunReads, type RunVersion } from './shared-run-reads.js';
+import { BatchedRunReads, type RunVersion } from './batched-run-reads.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
@@ -49,7 +49,7 @@ export class RunReader {
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
     private readonly views: RunViews,
-    private readonly shared: SharedRunReads,
+    private readonly batched: BatchedRunReads,
     private readonly idempotency: IdempotencyRepository,
   ) {}
 
@@ -64,7 +64,7 @@ export class RunReader {
     includeEvents: boolean,
     alone: (read: () => Promise<ReadRun>) => Promise<ReadRun> = (read) => read(),
   ): Promise<ReadRun> {
-    const view = await this.shared.findView(id, includeEvents);
+    const view = await this.batched.findView(id, includeEvents);
     if (!view) throw new RunNotFound(id);
     if (view.run && view.events !== null) {
       return { run: toOpRunDto(view.run, view.events), version: view.run };
@@ -79,7 +79,7 @@ export class RunReader {
 
   /** The version of the run as it is now. */
   async getVersion(id: string): Promise<RunVersion> {
-    const version = await this.shared.findVersion(id);
+    const version = await this.batched.findVersion(id);
     if (!version) throw new RunNotFound(id);
     return version;
   }
@@ -122,7 +122,7 @@ export class RunReader {
     const first = after + 1;
     const timeline = withSender
       ? { version: await this.getVersion(id), events: null }
-      : await this.shared.findTimeline(id, first);
+      : await this.batched.findTimeline(id, first);
     if (!timeline) throw new RunNotFound(id);
     const { version, events } = timeline;
     return { version, events: events ?? this.#pages(version, first, withSender) };

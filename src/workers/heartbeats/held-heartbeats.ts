@@ -17,6 +17,7 @@ import { Quota } from '../../common/quotas/quota.js';
 import { Settings } from '../../config/settings.js';
 import { isRunId } from '../../runs/machine/new-id.js';
 import type { Heartbeat } from '../pool/worker-pool.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** Timeout of a query, in milliseconds; it then finds nothing. */
 const TIMEOUT_MS = 2_000;
@@ -69,7 +70,7 @@ export class LostRuns {
     ending: readonly EndingAttempt[],
     { signal, forMs }: Required<WaitEnds>,
   ): Promise<ToldRuns> {
-    const endsAt = performance.now() + forMs;
+    const endsAt = monotonicMs() + forMs;
     const losses = this.#losses.subscribe(workerId);
     try {
       for (;;) {
@@ -77,12 +78,12 @@ export class LostRuns {
         const told = await this.find(workerId, report, ending);
         const { lost, killed } = told;
         if ((lost !== null && lost.length > 0) || killed.length > 0) return told;
-        const leftMs = endsAt - performance.now();
+        const leftMs = endsAt - monotonicMs();
         if (leftMs <= 0 || signal.aborted) return told;
         const ends = { signal, forMs: lost === null ? Math.min(leftMs, RETRY_MS) : leftMs };
         const isWoken = await losses.waitForChange(0, version, ends);
         // The next heartbeat queries again.
-        if (!isWoken && (signal.aborted || performance.now() >= endsAt)) return told;
+        if (!isWoken && (signal.aborted || monotonicMs() >= endsAt)) return told;
       }
     } finally {
       this.#losses.unsubscribe(losses);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 export interface CoalescerOptions<M, R> {
   /** Minimum time between the starts of two commits, in milliseconds. */
@@ -63,9 +64,9 @@ export class Coalescer<M, R> {
     await Promise.resolve();
     const { signal } = this.#closing;
     while (this.#waiting.length > 0) {
-      const pauseMs = this.#startedAt + this.options.pauseMs - performance.now();
+      const pauseMs = this.#startedAt + this.options.pauseMs - monotonicMs();
       if (pauseMs > 0 && !signal.aborted) await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
-      this.#startedAt = performance.now();
+      this.#startedAt = monotonicMs();
       await this.#commit(this.#nextBatch());
     }
     this.#running = undefined;

@@ -5,7 +5,7 @@ import { getRepositoryToken } from '@nestjs/typeorm';
 import { DataSource, type Repository } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
-import { SharedReading } from '../../common/metrics/shared-reading.js';
+import { scrapedReading } from '../../common/metrics/scraped-reading.js';
 import { Settings } from '../../config/settings.js';
 import { WorkerAbsenceEntity } from '../../database/entities/worker.entity.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
@@ -53,40 +53,40 @@ const MAX_ENGINES = 20;
 @Injectable()
 class PoolMetrics {
   constructor(pool: WorkerPool, registry: ServiceRegistry) {
-    const reading = new SharedReading(() => pool.count());
+    const countWorkers = scrapedReading(() => pool.count());
     const workers: Gauge<'state'> = new Gauge({
       name: 'longshore_workers',
       help: 'Registered workers: active, active and draining, active and not claiming, away as they said, stale',
       labelNames: ['state'],
       registers: [registry],
       collect: async () => {
-        const found = await reading.get();
+        const found = await countWorkers();
         workers.reset();
         if (!found) return;
         for (const state of WORKER_GROUPS) workers.set({ state }, found[state]);
       },
     });
-    const inabilities = new SharedReading(() => pool.countUnable());
+    const countUnable = scrapedReading(() => pool.countUnable());
     const unable: Gauge<'ability'> = new Gauge({
       name: 'longshore_workers_unable',
       help: 'Active workers whose machines are unable to do something for runs, such as to give them GPUs',
       labelNames: ['ability'],
       registers: [registry],
       collect: async () => {
-        const found = await inabilities.get();
+        const found = await countUnable();
         unable.reset();
         if (!found) return;
         for (const ability of ABILITIES) unable.set({ ability }, found[ability]);
       },
     });
-    const engines = new SharedReading(() => pool.listEngines(MAX_ENGINES));
+    const listEngines = scrapedReading(() => pool.listEngines(MAX_ENGINES));
     const jobs: Gauge<'engine' | 'state'> = new Gauge({
       name: 'longshore_engine_jobs',
       help: 'Jobs of active launchers in their engines: pending in the engine, running',
       labelNames: ['engine', 'state'],
       registers: [registry],
       collect: async () => {
-        const found = await engines.get();
+        const found = await listEngines();
         jobs.reset();
         for (const { name: engine, pending, running } of found ?? []) {
           jobs.set({ engine, state: 'pending' }, pending);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { showOptions } from '../../../src/runs/options/option-values.js';
+import { showOptions } from '../../../src/runs/options/stored-options.js';
 import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

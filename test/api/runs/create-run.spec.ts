@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { showOptions } from '../../../src/runs/options/option-values.js';
+import { showOptions } from '../../../src/runs/options/stored-options.js';
 import { describe, test } from 'vitest';
 import { hashApiKey } from '../../../src/auth/api-key.js';
 import { uuidOf } from '../../../src/auth/api-key-verifier.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { numbered, variables } from '../../support/runs/run-options.js';
+import { numbered, variables } from '../../support/runs/numbered-texts.js';
 import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 

@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestApp } from '../../support/app/test-app.js';
 
-const DECLARATIONS = '../../../src/runs/options/run-options.js';
+const DECLARATIONS = '../../../src/runs/options/option-declarations.js';
 const DESCRIBED = '@longshore/client/constants';
 const DOCUMENT = '../../support/fuzz/api-document.js';
 
@@ -29,9 +29,9 @@ describe('an option that is declared once', () => {
   beforeAll(async () => {
     vi.resetModules();
     vi.doMock(DECLARATIONS, async (importOriginal) => {
-      const { textOption } = await load<typeof import('../../../src/runs/options/run-option.js')>(
-        '../../../src/runs/options/run-option.js',
-      );
+      const { integerOption, textOption } = await load<
+        typeof import('../../../src/runs/options/option-kinds.js')
+      >('../../../src/runs/options/option-kinds.js');
       const colour = textOption(
         { min: 1, max: 5 },
         {
@@ -44,20 +44,30 @@ describe('an option that is declared once', () => {
         { max: 5 },
         { texts: { request: 'In requests.', answer: 'In answers.' }, example: 'a' },
       );
-      const declared = await importOriginal<typeof import('../../../src/runs/options/run-options.js')>();
-      return { ...declared, RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
+      const depth = integerOption({ min: 1, max: 9 }, null, {
+        texts: { request: 'In requests.', answer: 'In answers; null: none.', claim: 'For the worker.' },
+        example: 3,
+        capabilities: ['paint'],
+      });
+      const declared =
+        await importOriginal<typeof import('../../../src/runs/options/option-declarations.js')>();
+      return { ...declared, OPTION_DECLARATIONS: { ...declared.OPTION_DECLARATIONS, colour, memo, depth } };
     });
     const app = await import('../../support/app/test-app.js');
     service = await app.startTestApp();
-    const { RUN_OPTIONS } = await import('../../../src/runs/options/run-options.js');
+    const { OPTION_DECLARATIONS } = await import('../../../src/runs/options/option-declarations.js');
     const { body: document } = await service.send('GET', '/docs-json');
     // The steps check answers by the description of the build, which does not have the options.
     vi.doMock(DOCUMENT, async (importOriginal) => {
       const original = await importOriginal<typeof import('../../support/fuzz/api-document.js')>();
       const built = original.readApiDocument();
       for (const name of [...SCHEMAS.answer, ...SCHEMAS.claim]) {
-        const { colour, memo } = document.components.schemas[name].properties;
-        Object.assign(built.components.schemas[name]?.properties ?? {}, { colour, ...(memo && { memo }) });
+        const { colour, memo, depth } = document.components.schemas[name].properties;
+        Object.assign(built.components.schemas[name]?.properties ?? {}, {
+          colour,
+          depth,
+          ...(memo && { memo }),
+        });
       }
       return { ...original, readApiDocument: () => built };
     });
@@ -66,7 +76,7 @@ describe('an option that is declared once', () => {
     const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-constants.mjs');
     vi.doMock(DESCRIBED, async (importOriginal) => ({
       ...(await importOriginal<typeof import('@longshore/client/constants')>()),
-      RUN_OPTIONS: describeOptions(document, RUN_OPTIONS),
+      RUN_OPTIONS: describeOptions(document, OPTION_DECLARATIONS),
     }));
   });
 
@@ -165,11 +175,12 @@ describe('an option that is declared once', () => {
   });
 
   test('has a flag of the command line, and a line in what it shows', async () => {
-    const { readRunOptions, takesRunOptions } = await import('../../../packages/cli/src/runs/run-options.js');
-    const command = takesRunOptions(new Command().argument('<image>')).action(() => undefined);
+    const { readOptionFlags, addOptionFlags } =
+      await import('../../../packages/cli/src/runs/option-flags.js');
+    const command = addOptionFlags(new Command().argument('<image>')).action(() => undefined);
     const argv = ['i', '--colour', 'red'];
     command.parse(argv, { from: 'user' });
-    assert.deepEqual(await readRunOptions(command.opts(), [], { env: {} }), { colour: 'red' });
+    assert.deepEqual(await readOptionFlags(command.opts(), [], { env: {} }), { colour: 'red' });
     assert.match(command.helpInformation(), /--colour <text> +in answers\n/);
     const { runDetails } = await import('../../../packages/cli/src/runs/run-view.js');
     assert.match(runDetails(await steps.create({ colour: 'red' }), false), /^colour +red$/m);
@@ -200,5 +211,18 @@ describe('an option that is declared once', () => {
     assert.equal(Reflect.get(carriedOptions(claimed.container), 'colour'), 'red');
     assert.match(missingCapabilities({ name: 'x', capabilities: ['env'] }, claimed) ?? '', /needs paint/);
     assert.equal(readClaimedRun({ ...op, colour: 1 }), null);
+  });
+
+  test('that is an integer without a default is null where it is not set, up to the container', async () => {
+    const { readClaimedRun } = await import('../../../packages/worker/src/service-api/read-answers.js');
+    const op = { id: 'r', image: 'i', inputs: {}, constraints: {}, attempt: 1 };
+    for (const given of [{ depth: 3 }, {}]) {
+      const depth = given.depth ?? null;
+      assert.equal((await steps.create(given)).depth, depth);
+      const { container } = readClaimedRun({ ...op, ...given }) ?? assert.fail('it is read');
+      assert.equal(Reflect.get(container, 'depth'), depth);
+    }
+    const { schemas } = (await service.send('GET', '/docs-json')).body.components;
+    assert.deepEqual(schemas.OpRun.properties.depth.type, ['integer', 'null']);
   });
 });

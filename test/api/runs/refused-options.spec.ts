@@ -1,6 +1,6 @@
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { each, testRefusals, type Refusal } from '../../support/runs/refusals.js';
-import { numbered, SECRET_RULE, variables } from '../../support/runs/run-options.js';
+import { numbered, SECRET_RULE, variables } from '../../support/runs/numbered-texts.js';
 import { describe } from 'vitest';
 
 const KIB_32 = 32 * 1024;

@@ -5,7 +5,7 @@ import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
 import { ConstraintsInputDto } from '../../../src/runs/dto/constraints.dto.js';
-import { EventDeliveryInputDto, TimeoutsInputDto } from '../../../src/runs/dto/run-options.dto.js';
+import { EventDeliveryInputDto, TimeoutsInputDto } from '../../../src/runs/dto/timeouts-and-delivery.dto.js';
 import {
   AmountGrowthInputDto,
   GrowthInputDto,
@@ -18,7 +18,7 @@ import {
   listOptions,
   neededCapabilities,
   OPTIONS as DECLARED,
-} from '../../../src/runs/options/option-values.js';
+} from '../../../src/runs/options/stored-options.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
-import { variables } from '../../support/runs/run-options.js';
+import { variables } from '../../support/runs/numbered-texts.js';
 import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { RUN_OPTIONS } from '../../../src/runs/options/run-options.js';
+import { OPTION_DECLARATIONS } from '../../../src/runs/options/option-declarations.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -14,7 +14,7 @@ const OFFER = {
 
 /** What a run may ask for that interface.md does not have, and that a worker must know how to carry out. */
 const EXTENSIONS: readonly (readonly [about: string, body: Record<string, unknown>])[] = [
-  ...Object.entries(RUN_OPTIONS).map(
+  ...Object.entries(OPTION_DECLARATIONS).map(
     ([name, { example }]) => [`the option ${name}`, { [name]: example }] as const,
   ),
   ['less than a core', { constraints: { cpu_millis: 500 } }],

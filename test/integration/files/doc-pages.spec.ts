@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { beforeAll, describe, test } from 'vitest';
+import { CAPABILITIES, RUN_OPTIONS } from '@longshore/client/constants';
 import { makeProgram } from '../../../packages/cli/src/program.js';
 import { Output } from '../../../packages/cli/src/terminal/output.js';
 import {
@@ -111,6 +112,26 @@ const NAMED_TESTS = /`([\w/.-]+\.spec\.ts)`: ((?:"[^"|]+"(?:, )?)+)/g;
 /** What the build, the tools, the operator or the first release make. */
 const MADE_LATER =
   /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$|^test\/upgrade\/previous-version$/;
+
+test('the worker protocol lists every option of a run and every capability', async () => {
+  const page = await readFile(join(PROJECT, 'docs/worker-protocol.md'), 'utf8');
+  const rows = [...page.matchAll(/^\| `(?<field>\w+)` +\| (?<needed>[^|]*)\|/gm)].map(({ groups }) => ({
+    ...groups,
+  }));
+  const capabilitiesOf = (name: string): string =>
+    rows.find(({ field }) => field === name)?.['needed'] ?? assert.fail(`${name} has no row`);
+  for (const { name, capabilities } of RUN_OPTIONS) {
+    for (const capability of capabilities) {
+      const needed = typeof capability === 'string' ? capability : capability.name;
+      assert.ok(capabilitiesOf(name).includes(`\`${needed}`), `${name} needs ${needed}`);
+    }
+  }
+  for (const capability of CAPABILITIES)
+    assert.ok(
+      rows.some(({ needed }) => needed?.includes(`\`${capability}\``)),
+      capability,
+    );
+});
 
 describe('the pages of the documentation', () => {
   let pages: DocPage[];

@@ -3,7 +3,7 @@ import { injectFaults } from './chaos-faults.js';
 import { brokenPromises } from './broken-promises.js';
 import { Load, sumUp, type LoadFigures, type LoadOptions } from './load.js';
 import { RecordedService } from './recorded-service.js';
-import { drawOptions } from './run-options.js';
+import { drawOptions } from './drawn-runs.js';
 import { SeededRandom } from './seeded-random.js';
 
 /** What was found. */

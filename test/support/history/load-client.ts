@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { State } from './history.js';
 import { untilKnown, type RecordedService, type Sender } from './recorded-service.js';
-import type { RunOptions } from './run-options.js';
+import type { DrawnFields } from './drawn-runs.js';
 import type { SeededRandom } from './seeded-random.js';
 
 /** Topics that runs name. */
@@ -36,7 +36,7 @@ export class LoadClient {
     private readonly random: SeededRandom,
     private readonly quota: Quota,
     /** The options of a run that it creates. */
-    private readonly draw: (random: SeededRandom) => RunOptions = () => ({}),
+    private readonly draw: (random: SeededRandom) => DrawnFields = () => ({}),
   ) {
     this.#loop = this.#work();
   }

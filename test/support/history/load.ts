@@ -4,7 +4,7 @@ import { countLive, readFinalState } from './final-state.js';
 import type { Call, FinalState } from './history.js';
 import { LoadClient, TOPICS } from './load-client.js';
 import type { RecordedService } from './recorded-service.js';
-import type { RunOptions } from './run-options.js';
+import type { DrawnFields } from './drawn-runs.js';
 import { SeededRandom } from './seeded-random.js';
 import type { Wire } from './wire.js';
 import { WorkerCrew } from './worker-crew.js';
@@ -22,7 +22,7 @@ export interface LoadOptions {
   readonly clients: number;
   readonly workers: number;
   /** The options of a run. */
-  readonly draw?: (random: SeededRandom) => RunOptions;
+  readonly draw?: (random: SeededRandom) => DrawnFields;
 }
 
 /** Clients, workers and readers of feeds that use a service from now on. */

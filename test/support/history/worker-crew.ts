@@ -3,7 +3,7 @@ import { CHAOS_SETTINGS } from './chaos-deployment.js';
 import type { RecordedService } from './recorded-service.js';
 import { SeededRandom } from './seeded-random.js';
 import { SimulatedWorker } from './simulated-worker.js';
-import { WORKER_TAGS } from './run-options.js';
+import { WORKER_TAGS } from './drawn-runs.js';
 
 const TIMEOUT_MS = CHAOS_SETTINGS.workerTimeout * 1000;
 const HABITS = { heartbeatMs: TIMEOUT_MS / 5, capacity: 3 } as const;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { showOptions } from '../../../src/runs/options/option-values.js';
+import { showOptions } from '../../../src/runs/options/stored-options.js';
 import { decideAt } from '../../../src/runs/machine/decide.fixtures.js';
 import { isRejected, type RunCommand, type Rejection } from '../../../src/runs/machine/run-command.js';
 import { rejectionDetail } from '../../../src/runs/run.errors.js';

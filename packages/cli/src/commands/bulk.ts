@@ -11,7 +11,7 @@ import {
   type ServiceFlags,
 } from '../command-kit.js';
 import { labelChanges } from '../runs/inputs.js';
-import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
+import { readFilters, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { RUN_COLUMNS } from '../runs/run-view.js';
 import type { Session } from '../service/session.js';
 import { formatTable } from '../terminal/table.js';
@@ -112,7 +112,7 @@ async function change({ action, value }: Change, flags: BulkFlags, context: CliC
   const session = await openSession(flags, context);
   const body = {
     action,
-    filter: await filtersOf(flags, session),
+    filter: await readFilters(flags, session),
     ...(value === undefined ? {} : { value }),
     ...(all === undefined ? {} : { all }),
     ...(dryRun === undefined ? {} : { dry_run: dryRun }),

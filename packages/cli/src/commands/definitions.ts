@@ -14,7 +14,7 @@ import {
   type NewRunFlags,
 } from '../runs/new-run.js';
 import { splitOperands, unknownWordError } from '../runs/operands.js';
-import { readRetries } from '../runs/run-options.js';
+import { readRetries } from '../runs/option-flags.js';
 import { runPreview } from '../runs/run-view.js';
 import type { Session } from '../service/session.js';
 import { ago, type Column } from '../terminal/table.js';

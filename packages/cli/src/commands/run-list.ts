@@ -16,10 +16,10 @@ import {
   plainField,
   sortRuns,
 } from '../runs/run-columns.js';
-import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
+import { readFilters, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { readRunId, RUN_WORDS } from '../runs/run-ids.js';
 import { RUN_COLUMNS } from '../runs/run-view.js';
-import { tags } from '../runs/run-options.js';
+import { tags } from '../runs/option-flags.js';
 import type { Session } from '../service/session.js';
 import { STATE_COLOURS } from '../terminal/style.js';
 import { type Column, formatTable } from '../terminal/table.js';
@@ -89,7 +89,7 @@ async function printList(session: Session, flags: ListFlags): Promise<void> {
   const isWhole = sort !== undefined || format === 'table';
   const listed: Run[] = [];
   let hasMore = false;
-  for await (const page of pagesOf(session, flags)) {
+  for await (const page of readPages(session, flags)) {
     ({ has_more: hasMore } = page);
     if (isWhole) listed.push(...page.data);
     else await print(page.data);
@@ -100,8 +100,8 @@ async function printList(session: Session, flags: ListFlags): Promise<void> {
     output.note(`sorted within the newest ${listed.length} runs that match: --limit or --all lists more`);
 }
 
-async function* pagesOf(session: Session, flags: ListFlags): AsyncGenerator<Schemas['OpRunList']> {
-  const filters = { include_events: false, ...(await filtersOf(flags, session)) };
+async function* readPages(session: Session, flags: ListFlags): AsyncGenerator<Schemas['OpRunList']> {
+  const filters = { include_events: false, ...(await readFilters(flags, session)) };
   let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
   for (let last: string | undefined; left > 0;) {
     const query = {

@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
-import { readRetries, readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
+import { readRetries, readOptionFlags, tags, addOptionFlags, type OptionFlags } from './option-flags.js';
 import { keepLastRun } from '../service/last-run.js';
 import type { Answered, CallInit, Session } from '../service/session.js';
 
@@ -63,7 +63,7 @@ export async function readNewRun(
 ) {
   const { outputs, priority, startWithin, attemptTimeout } = flags;
   return {
-    ...(await readRunOptions(flags, operands, context)),
+    ...(await readOptionFlags(flags, operands, context)),
     ...given('constraints', readConstraints(flags)),
     ...given('timeouts', { start_within_s: startWithin, attempt_s: attemptTimeout }),
     inputs: await readInputs(flags, context, types),
@@ -118,7 +118,7 @@ export interface WatchFlags {
 }
 
 /** Flags for creating a run, from an image or a definition. */
-export interface NewRunFlags extends WatchFlags, RunOptionFlags, ResourceFlags {
+export interface NewRunFlags extends WatchFlags, OptionFlags, ResourceFlags {
   readonly input?: readonly string[];
   readonly inputText?: readonly string[];
   readonly inputs?: string;
@@ -157,7 +157,7 @@ export function takesWatchFlags(command: Command): Command {
 export function takesNewRunFlags(command: Command): Command {
   command.allowUnknownOption();
   return takesWatchFlags(
-    takesResourceFlags(takesRunOptions(command))
+    takesResourceFlags(addOptionFlags(command))
       .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
       .option('--input-text <name=value>', 'an input that is text whatever it looks like', several)
       .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')

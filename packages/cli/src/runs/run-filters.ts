@@ -2,7 +2,7 @@ import { FAILURE_CAUSES, RUN_STATES, type FailureCause, type RunState } from '@l
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import { integerOption, several, time } from '../command-kit.js';
-import { tags } from './run-options.js';
+import { tags } from './option-flags.js';
 import type { Session } from '../service/session.js';
 
 /** The flags that choose runs. */
@@ -57,7 +57,7 @@ export function withRunFilters(command: Command): Command {
 }
 
 /** The filters as the API takes them. Spans are counted from the service's time. */
-export async function filtersOf(flags: FilterFlags, session: Session) {
+export async function readFilters(flags: FilterFlags, session: Session) {
   const { state, def, image, topic, selector, concurrencyKey, label, name } = flags;
   const { cause, exitCode, worker, mine, rerunOf } = flags;
   return {
@@ -74,12 +74,12 @@ export async function filtersOf(flags: FilterFlags, session: Session) {
     ...(worker === undefined ? {} : { worker_id: worker }),
     ...(mine ? { created_by: 'me' } : {}),
     ...(rerunOf === undefined ? {} : { rerun_of: rerunOf }),
-    ...(await timesOf(flags, session)),
+    ...(await readTimes(flags, session)),
   };
 }
 
 /** The bounds of the times of creation and end, in UNIX seconds. All spans are counted from one time. */
-async function timesOf({ since, until, endedSince, endedUntil }: FilterFlags, session: Session) {
+async function readTimes({ since, until, endedSince, endedUntil }: FilterFlags, session: Session) {
   const hasSpan = [since, until, endedSince, endedUntil].some(
     (text) => text !== undefined && readSpan(text) !== null,
   );

@@ -95,7 +95,7 @@ export class OpenTelemetry implements Tracing {
   static async start(env: NodeJS.ProcessEnv, program: TracedProgram): Promise<OpenTelemetry> {
     reportProblems(program.warn);
     const resource = resourceOf(program);
-    const spanProcessors = [new BatchSpanProcessor(await exporterOf(env))];
+    const spanProcessors = [new BatchSpanProcessor(await loadExporter(env))];
     // The SDK limits the number of attributes, to 128 unless the environment says otherwise.
     const spanLimits = {
       linkCountLimit: getNumberFromEnv('OTEL_SPAN_LINK_COUNT_LIMIT') ?? MOST_LINKS,
@@ -187,7 +187,7 @@ class RecordedSpan implements Span {
   }
 }
 
-async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
+async function loadExporter(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
   if (protocolOf(env) === 'http/json') {
     const json = await import('@opentelemetry/exporter-trace-otlp-http');
     return new json.OTLPTraceExporter();

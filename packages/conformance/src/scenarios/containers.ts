@@ -61,7 +61,7 @@ export const CONTAINERS: readonly Scenario[] = [
       const env = { KIT_A: 'a=b "c" $HOME', KIT_EMPTY: '', TRACEPARENT: 'of the run' };
       const id = await context.runs.create({ mark: 'environment' }, { env }, traceparent);
       await context.runs.untilState(id, 'COMPLETED');
-      const [start] = await context.traces.startsOf('environment');
+      const [start] = await context.traces.readStarts('environment');
       const found = JSON.stringify(start?.env);
       check(
         start?.env['KIT_A'] === env.KIT_A && start.env['KIT_EMPTY'] === '',
@@ -69,7 +69,7 @@ export const CONTAINERS: readonly Scenario[] = [
       );
       check(start.traceparent !== env.TRACEPARENT, "the run's TRACEPARENT stood above that of the worker");
       await context.checkAnotherRun();
-      const [other] = await context.traces.startsOf('environment-next');
+      const [other] = await context.traces.readStarts('environment-next');
       check(other?.env['KIT_A'] === undefined, 'a program found variables of another run');
     },
   },
@@ -83,13 +83,13 @@ export const CONTAINERS: readonly Scenario[] = [
       const args = ['a b', '', '$HOME'];
       const given = await runs.create({ mark: 'args' }, { args });
       await runs.untilState(given, 'COMPLETED');
-      const [start] = await traces.startsOf('args');
+      const [start] = await traces.readStarts('args');
       const found = JSON.stringify(start?.args);
       check(found === JSON.stringify(args), `the arguments should be as they are, and are ${found}`);
       const command = [...SHELL, traces.command];
       const replaced = await runs.create({ mark: 'command' }, { command, args: ['x'] });
       await runs.untilState(replaced, 'COMPLETED');
-      const [other] = await traces.startsOf('command');
+      const [other] = await traces.readStarts('command');
       check(other?.env['KIT_BY'] === 'command', 'the program was started instead of the command of the run');
       check(
         other.args.join() === 'x',
@@ -110,7 +110,7 @@ export const CONTAINERS: readonly Scenario[] = [
       const program = { mark: 'secrets', print_env: variables, gate: 'secrets', exit: 3 };
       const id = await runs.create(program, { secrets });
       await context.untilProgramRuns('secrets');
-      const [start] = await traces.startsOf('secrets');
+      const [start] = await traces.readStarts('secrets');
       const isFound = Object.entries(VALUES).every(([variable, value]) => start?.env[variable] === value);
       check(isFound, `the program should find its secrets, and found ${JSON.stringify(start?.env)}`);
       await context.until('events of the program are reported', () => shown(context, id).length === 3);

@@ -53,7 +53,7 @@ export const LIVENESS: readonly Scenario[] = [
         return context.reportsOf(id, 'STARTED').length > 0;
       });
       while (context.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
-        const early = await traces.startsOf('slow-pull');
+        const early = await traces.readStarts('slow-pull');
         check(early.length === 0 || context.isLauncher, 'the program was started before STARTED was taken');
         checkHeld(await runs.get(id));
         await new Promise((resolve) => setTimeout(resolve, 100));
@@ -113,8 +113,8 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   }
   await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
   await runs.untilState(id, 'RUNNING', 2);
-  await context.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
-  const [old] = await traces.startsOf(mark);
+  await context.until('the program works again', async () => (await traces.readStarts(mark)).length === 2);
+  const [old] = await traces.readStarts(mark);
   const isKnown = isLauncher || isSame;
   const isLeft = isKnown && old !== undefined && isRunning(old.pid);
   check(!isLeft, 'the program of the earlier life still works beside the new one');

@@ -35,7 +35,7 @@ export const ORDINARY: readonly Scenario[] = [
       const got = sorted(run.outputs);
       check(got === sorted(JSON.parse(expected)), `the outputs should be ${expected} and are ${got}`);
       await context.checkStarts('completes', 1);
-      const [start] = await traces.startsOf('completes');
+      const [start] = await traces.readStarts('completes');
       check(
         start?.hasKey === false,
         'the program saw the key (SERVICE_API_KEY) in its environment or arguments',

@@ -67,7 +67,7 @@ export class BackgroundWork implements StateActions {
     const { reads, oldEngine, template } = this.options;
     if (reads === 'capacity') await this.readCapacity();
     if (reads === 'versions')
-      this.warnOf(await readWeaknesses(this.parts.api, template ?? { containers: [] }));
+      this.warnOnce(await readWeaknesses(this.parts.api, template ?? { containers: [] }));
     if (oldEngine === 'refuse' && (this.warned !== null || reads === 'nothing')) {
       const why = this.warned ?? 'the account of the launcher may not list nodes';
       throw new SettingsError([`SERVICE_WORKER_OLD_ENGINE=refuse: ${why} (docs/kubernetes.md)`]);
@@ -128,11 +128,11 @@ export class BackgroundWork implements StateActions {
       isOwn: ({ metadata }) =>
         metadata?.labels?.[DEPLOYMENT_LABEL] === own[0] && metadata?.labels?.[WORKER_LABEL] === own[1],
     });
-    this.warnOf(this.capacity.weaknesses);
+    this.warnOnce(this.capacity.weaknesses);
   }
 
   /** Once for the same words: nodes come and go. */
-  private warnOf(weaknesses: string | null): void {
+  private warnOnce(weaknesses: string | null): void {
     if (weaknesses !== null && weaknesses !== this.warned) this.options.log.warn({}, weaknesses);
     this.warned = weaknesses;
   }

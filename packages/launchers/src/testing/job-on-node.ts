@@ -32,7 +32,7 @@ const TOOLS = {
   'ch-run': `printf '%s\\n' "$@"`,
 } as const;
 
-interface RunOptions {
+interface ProgramOptions {
   readonly scratchDir?: string;
   /** Commands before the job, in a mount namespace of both. */
   readonly before?: string;
@@ -94,21 +94,25 @@ export class JobOnNode {
 
   async create(
     mounts: readonly AttemptMount[],
-    { forTool = {}, files: runFiles = [] }: RunOptions = {},
+    { forTool = {}, files: runFiles = [] }: ProgramOptions = {},
   ): Promise<void> {
     const files = { workerId: 'w', image: 'i', inputs: '{}', outputs: '', env: { A: 'a' }, secrets: {} };
     await this.folders.create(KEY, { ...files, command: ['/c'], args: [], mounts, runFiles, forTool });
   }
 
   /** The script of a job that executes a program in place of a container. */
-  job(program: string, { scratchDir = join(this.base, 'disk'), tool }: RunOptions = {}): string {
+  job(program: string, { scratchDir = join(this.base, 'disk'), tool }: ProgramOptions = {}): string {
     this.stub('container', `cd "$LONGSHORE_JOB/mounts" && { ${program}\n} >'${this.base}/got' 2>/dev/null`);
     const own = { script: join(this.base, 'bin', 'container') };
     return jobScript({ root: this.folders.root, folder: 'r.1', tool: tool ?? own, scratchDir });
   }
 
   /** What a program prints that finds mounts and files as 0, 1 and so on, and ends with 0. */
-  async printed(mounts: readonly AttemptMount[], program: string, options?: RunOptions): Promise<string[]> {
+  async printed(
+    mounts: readonly AttemptMount[],
+    program: string,
+    options?: ProgramOptions,
+  ): Promise<string[]> {
     rmSync(join(this.base, 'got'), { force: true });
     const { exit, hasStarted } = await this.run(mounts, program, options);
     assert.deepEqual([exit?.kind, exit?.exitCode, hasStarted], ['exited', 0, true], exit?.message);
@@ -119,7 +123,7 @@ export class JobOnNode {
   async refused(
     mounts: readonly AttemptMount[],
     program: string,
-    options?: RunOptions,
+    options?: ProgramOptions,
   ): Promise<readonly [string, string]> {
     const { exit, hasStarted } = await this.run(mounts, program, options);
     assert.ok(exit !== null && !hasStarted && !existsSync(join(this.base, 'got')), 'no container');
@@ -131,7 +135,7 @@ export class JobOnNode {
   private async run(
     mounts: readonly AttemptMount[],
     program: string,
-    options: RunOptions = {},
+    options: ProgramOptions = {},
   ): Promise<FolderState> {
     const { before = ':' } = options;
     await this.create(mounts, options);

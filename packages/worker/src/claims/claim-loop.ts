@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Executor } from '../execution/run-execution.js';
 import type { WorkerContext } from '../worker-context.js';
+import type { ClaimThrottle } from './claim-throttle.js';
 import { Backoff } from '@longshore/common/backoff';
 import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import type { Answer, ClaimedRun, HeldRun } from '../service-api/service-api.js';
@@ -49,14 +51,8 @@ export function planClaim(workerTimeoutSeconds: number): ClaimPlan {
 
 export interface ClaimOptions {
   readonly tickMs: number;
-  /** Whether another run could start now. */
-  readonly hasCapacity: () => boolean;
-  /** Limit of runs that one claim may return; undefined: none. */
-  readonly claimLimit: () => number | undefined;
-  /** Remaining time without claims, in milliseconds. */
-  readonly throttleMs: () => number;
-  /** Seconds without a heartbeat after which the service treats this worker as stale. */
-  readonly workerTimeoutSeconds: () => number;
+  readonly executor: Executor;
+  readonly throttle: ClaimThrottle;
   /** Asks for a heartbeat: claims go on after its answer. */
   readonly requestHeartbeat: () => void;
   /** Called for each claim that gets 404, from the end of {@link MISSED} on: heartbeats are accepted meanwhile. */
@@ -117,16 +113,16 @@ export class ClaimLoop {
 
   /** Runs until the signal is aborted. Still accepts the runs of an answer that arrives shortly after. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.context;
-    const { tickMs, hasCapacity, throttleMs } = this.options;
+    const { clock, random, obstacles } = this.context;
+    const { tickMs, executor, throttle } = this.options;
     const backoff = new Backoff({ firstMs: tickMs, maxMs: MAX_PAUSE_MS }, random);
     signal.addEventListener('abort', () => this.wake(), { once: true });
     while (!signal.aborted) {
       this.wakeUp = new AbortController();
-      const throttledMs = throttleMs();
+      const throttledMs = throttle.remainingMs();
       if (throttledMs > 0) {
         await clock.sleep(throttledMs, signal);
-      } else if (!hasCapacity()) {
+      } else if (!obstacles.isEmpty || !executor.hasCapacity()) {
         await this.pause(tickMs, signal);
       } else {
         const result = await this.claim(signal);
@@ -159,10 +155,10 @@ export class ClaimLoop {
   }
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {
-    const { clock, logger } = this.context;
-    const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : IMMEDIATE_CLAIM;
+    const { clock, logger, terms } = this.context;
+    const plan = this.mayWait ? planClaim(terms.workerTimeoutSeconds) : IMMEDIATE_CLAIM;
     const startedAtMs = clock.nowMs();
-    if (this.unanswered === 0) this.limit = this.options.claimLimit();
+    if (this.unanswered === 0) this.limit = this.options.executor.claimLimit();
     const answer = await this.send(plan, signal);
     this.watchMissed(answer);
     if (answer.kind === 'unreachable') {

@@ -72,7 +72,8 @@ async function reportCompleted(
   let delivery = await send(completedEvent(outputs, change));
   if (change !== null && delivery.kind === 'refused' && delivery.status === 413)
     delivery = await send(completedEvent(outputs, BRIEFLY));
-  if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
+  if (delivery.kind !== 'refused' || !isContentRefused(delivery))
+    return logEnd(delivery, 'completed', logger);
   const { status, detail, isByProxy } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
   const message = clipMessage(
@@ -97,14 +98,14 @@ async function reportFailed(
   };
   const delivery = await send(failed(summary, message, why));
   const end = END_OF[origin];
-  if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, end, logger);
+  if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return logEnd(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
   const by = delivery.isByProxy === true ? 'A proxy in front of the service' : 'The service';
   const plain = `${by} refused the reason of the failure (${delivery.status})`;
   for (;;) {
     const last = await send(failed(plain, plain, why));
     // A proxy that refuses this, too, refuses every report: its content is not the reason.
-    if (last.kind !== 'refused' || last.isByProxy !== true) return endOf(last, end, logger);
+    if (last.kind !== 'refused' || last.isByProxy !== true) return logEnd(last, end, logger);
   }
 }
 
@@ -112,7 +113,7 @@ function failed(msg: string, message: string, why: JsonObject): RunEvent {
   return { type: 'FAILED', msg, payload: { error_message: message, ...why } };
 }
 
-function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {
+function logEnd(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {
   switch (delivery.kind) {
     case 'delivered':
       logger.info({ end }, 'the end of the run is reported');

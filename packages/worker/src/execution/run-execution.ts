@@ -45,7 +45,6 @@ export interface ExecutionParts {
   readonly tracing: Tracing | null;
   /** Interval of polls of the run's state, for a service whose heartbeats do not tell of lost runs. */
   readonly tickMs: number;
-  readonly tellsLostRuns: () => boolean;
   /** Whether the worker leaves its containers to its next process when it shuts down. */
   readonly leavesContainers: boolean;
 }
@@ -322,8 +321,8 @@ export abstract class RunExecution {
   }
 
   private async poll(attempt: number): Promise<void> {
-    const { context, tickMs, tellsLostRuns: isTold } = this.shared;
-    const polled = { runId: this.claimed.id, attempt, tickMs, logger: this.logger, isTold };
+    const { context, tickMs } = this.shared;
+    const polled = { runId: this.claimed.id, attempt, tickMs, logger: this.logger };
     const why = await pollRun(context, polled, this.watching.signal);
     if (why !== null) this.stop({ kind: 'lost', why });
   }

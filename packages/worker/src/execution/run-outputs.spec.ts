@@ -16,7 +16,7 @@ function outputsOf(bodyBytes: number): JsonObject {
 
 describe('the outputs of runs', () => {
   it('are refused without being parsed when their event is larger than the service takes', async () => {
-    const outputs = new RunOutputs(() => LIMIT);
+    const outputs = new RunOutputs({ maxBodyBytes: LIMIT });
     const largest = outputsOf(LIMIT);
     assert.deepEqual((await outputs.read(Buffer.from(JSON.stringify(largest)), NO_MASK)).outputs, largest);
     await assert.rejects(outputs.read(Buffer.from(JSON.stringify(outputsOf(LIMIT + 1))), NO_MASK), {
@@ -28,7 +28,7 @@ describe('the outputs of runs', () => {
   });
 
   it('are accepted whatever white space the file has between its tokens', async () => {
-    const outputs = new RunOutputs(() => LIMIT);
+    const outputs = new RunOutputs({ maxBodyBytes: LIMIT });
     const object = { list: [1, 2], text: 'a  "quoted" \\ text' };
     const bytes = Buffer.from(JSON.stringify(object).replaceAll(',', `,\r\n\t${' '.repeat(LIMIT)}`));
     assert.ok(bytes.length > LIMIT);
@@ -40,11 +40,11 @@ describe('the outputs of runs', () => {
   it('are accepted whatever their size while the limit is unknown', async () => {
     const object = outputsOf(10 * LIMIT);
     const bytes = Buffer.from(JSON.stringify(object));
-    assert.deepEqual((await new RunOutputs(() => null).read(bytes, NO_MASK)).outputs, object);
+    assert.deepEqual((await new RunOutputs({ maxBodyBytes: null }).read(bytes, NO_MASK)).outputs, object);
   });
 
   it('are undefined when the file is missing, empty or blank', async () => {
-    const outputs = new RunOutputs(() => LIMIT);
+    const outputs = new RunOutputs({ maxBodyBytes: LIMIT });
     for (const file of [null, Buffer.alloc(0), Buffer.from(' \n'.repeat(LIMIT))]) {
       assert.equal((await outputs.read(file, NO_MASK)).outputs, undefined);
     }
@@ -62,7 +62,7 @@ describe('the outputs of runs', () => {
         return super.jsonText(text);
       }
     }
-    const outputs = new RunOutputs(() => null);
+    const outputs = new RunOutputs({ maxBodyBytes: null });
     const mask = new WatchedMask(['secret']);
     const files = [`{"a":"secret"}`, '{', ...Array.from({ length: 4 }, (_, n) => `{"n":${n},"a":"secret"}`)];
     const all = await Promise.allSettled(files.map((file) => outputs.read(Buffer.from(file), mask)));
@@ -78,7 +78,7 @@ describe('the outputs of runs', () => {
   it('keep numbers and literals whatever the secrets are, and say which secret was masked where', async () => {
     const mask = new SecretMask(['true', '2026', '120265'], ['FLAG', 'YEAR', 'PIN']);
     const read = async (text: string) =>
-      (await new RunOutputs(() => null).read(Buffer.from(text), mask)) ?? {};
+      (await new RunOutputs({ maxBodyBytes: null }).read(Buffer.from(text), mask)) ?? {};
     const kept = await read('{"ok":true,"year":2026,"list":[120265,2026.5,null]}');
     assert.equal(stringifyJson(kept.outputs), '{"ok":true,"year":2026,"list":[120265,2026.5,null]}');
     assert.equal(kept.change, null);
@@ -101,13 +101,13 @@ describe('the outputs of runs', () => {
   it('keep all members when keys become equal by masking', async () => {
     const mask = new SecretMask(['secret', 'hidden']);
     const read = async (text: string) =>
-      stringifyJson((await new RunOutputs(() => null).read(Buffer.from(text), mask)).outputs);
+      stringifyJson((await new RunOutputs({ maxBodyBytes: null }).read(Buffer.from(text), mask)).outputs);
     assert.equal(await read('{"secret":1,"a":{"hidden":3},"hidden":2}'), '{"***":1,"a":{"***":3},"***-2":2}');
     assert.match(await read('{"secret":1,"***":2}'), /^\{"\*\*\*-[0-9a-f]{8}":1,"\*\*\*":2\}$/);
   });
 
   it('may begin with a byte order mark, in UTF-8 or UTF-16', async () => {
-    const outputs = new RunOutputs(() => null);
+    const outputs = new RunOutputs({ maxBodyBytes: null });
     const text = '\uFEFF{"a":"é"}';
     const bigEndian = Buffer.from(text, 'utf16le').swap16();
     for (const file of [Buffer.from(text), Buffer.from(text, 'utf16le'), bigEndian]) {
@@ -118,7 +118,7 @@ describe('the outputs of runs', () => {
   });
 
   it('have U+FFFD for characters that cannot be stored, and say how many', async () => {
-    const outputs = new RunOutputs(() => null);
+    const outputs = new RunOutputs({ maxBodyBytes: null });
     const file = Buffer.from(
       String.raw`{"k\u0000":"a\u0000b\ud800c\\u0000\ud83d\ude00\uDC00","é":"\u00e9�"}`,
     );
@@ -150,7 +150,7 @@ describe('the outputs of runs', () => {
 
   it('have at most one byte order mark: a file of many is refused', async () => {
     const file = Buffer.from(`${'\uFEFF'.repeat(11_000)}{"a":1}`);
-    await assert.rejects(new RunOutputs(() => null).read(file, NO_MASK), {
+    await assert.rejects(new RunOutputs({ maxBodyBytes: null }).read(file, NO_MASK), {
       name: 'RunFault',
       message: /byte order mark/,
     });
@@ -159,5 +159,5 @@ describe('the outputs of runs', () => {
 
 /** The outputs of a file as they are sent. */
 async function textOf(file: Buffer): Promise<string> {
-  return stringifyJson((await new RunOutputs(() => null).read(file, NO_MASK)).outputs);
+  return stringifyJson((await new RunOutputs({ maxBodyBytes: null }).read(file, NO_MASK)).outputs);
 }

@@ -4,6 +4,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
 import type { MaskedPlace, SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
+import type { ServiceTerms } from '../worker-context.js';
 import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome, OutputChange } from './outcome.js';
 
@@ -11,8 +12,7 @@ import type { CompletedOutcome, OutputChange } from './outcome.js';
 export class RunOutputs {
   private readonly turns = new Semaphore(1);
 
-  /** @param maxBodyBytes limit of the service for the body of a request, in bytes; null: not known */
-  constructor(private readonly maxBodyBytes: () => number | null) {}
+  constructor(private readonly terms: Readonly<Pick<ServiceTerms, 'maxBodyBytes'>>) {}
 
   /**
    * The outcome with the outputs of an output file, without values of secrets. A file that the service would refuse is neither
@@ -34,7 +34,7 @@ export class RunOutputs {
   }
 
   private assertFits(bytes: Buffer): void {
-    const limit = this.maxBodyBytes();
+    const limit = this.terms.maxBodyBytes;
     if (limit === null) return;
     const most = Math.max(0, limit - EVENT_BYTES);
     if (bytes.length <= most) return;

@@ -125,8 +125,6 @@ interface PolledAttempt {
   readonly attempt: number;
   readonly tickMs: number;
   readonly logger: Logger;
-  /** Whether heartbeats tell of lost runs, so that no poll is needed. */
-  readonly isTold: () => boolean;
 }
 
 /**
@@ -135,8 +133,8 @@ interface PolledAttempt {
  * @returns why the attempt is lost; null when the signal was aborted
  */
 export async function pollRun(
-  { api, clock, random, workerId }: WorkerContext,
-  { runId, attempt, tickMs, logger, isTold }: PolledAttempt,
+  { api, clock, random, workerId, terms }: WorkerContext,
+  { runId, attempt, tickMs, logger }: PolledAttempt,
   signal: AbortSignal,
 ): Promise<string | null> {
   const backoff = new Backoff({ firstMs: tickMs, maxMs: Math.max(tickMs, MAX_PAUSE_MS) }, random);
@@ -144,7 +142,7 @@ export async function pollRun(
   for (;;) {
     await clock.sleep(pauseMs, signal);
     if (signal.aborted) return null;
-    if (isTold()) continue;
+    if (terms.tellsLostRuns) continue;
     const answer = await api.getRun(runId);
     if (signal.aborted) return null;
     switch (answer.kind) {

@@ -1,18 +1,10 @@
-import type { Capability } from '@longshore/client/constants';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { WorkerContext } from '../worker-context.js';
+import type { Executions } from '../execution/executions.js';
+import type { Executor } from '../execution/run-execution.js';
+import type { ServiceTerms, WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { plainReport } from '../service-api/older-service.js';
-import type {
-  ContainerEngine,
-  EndingRun,
-  EngineLoad,
-  HeartbeatReport,
-  HeldRun,
-  LostRun,
-  Refusal,
-  Resources,
-} from '../service-api/service-api.js';
+import type { HeartbeatReport, HeldRun, Refusal } from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;
@@ -62,27 +54,15 @@ export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number
 }
 
 export interface HeartbeatOptions {
-  /** Read for every heartbeat, as is `load`. */
-  readonly resources: () => Resources;
-  /** Null: there is no engine. */
-  readonly load: () => EngineLoad | null;
+  readonly executor: Executor;
+  readonly executions: Executions;
+  /** Of the settings. */
   readonly tags: readonly string[];
-  readonly capabilities: readonly Capability[];
   readonly tickSeconds: number;
-  /** Used until the service sends its own value. */
-  readonly workerTimeoutSeconds: number;
-  /** The runs of this worker, from the claim to the accepted final event. */
-  readonly heldRuns: () => readonly HeldRun[];
-  /** Lost runs whose programs this worker is ending. */
-  readonly endingRuns: () => readonly EndingRun[];
-  /** Null: there is none. */
-  readonly containerEngine: ContainerEngine | null;
-  /** Called when the service says that the program of one of `endingRuns` is to be killed. @returns whether that is new */
-  readonly onKilled: (run: EndingRun) => boolean;
-  /** Called when the service says that a run of `heldRuns` is lost. */
-  readonly onLost: (run: HeldRun, lost: LostRun) => void;
-  /** Called after the first accepted heartbeat. */
-  readonly onRegistered: () => void;
+  /** Written here alone. */
+  readonly terms: ServiceTerms;
+  /** Runs that this worker has been assigned and does not execute yet. */
+  readonly receiving: () => readonly HeldRun[];
   /** Called after every accepted heartbeat. */
   readonly onAccepted: () => void;
   /** Called when the service refuses the first heartbeat, which means a wrong configuration. */
@@ -101,12 +81,8 @@ type HeartbeatResult =
  * those that are lost; while there are runs, it holds the answer until one is. A claimed run replaces a held heartbeat.
  */
 export class HeartbeatLoop {
-  private workerTimeoutSeconds: number;
-  private bodyLimit: number | null = null;
-  private registered = false;
   private withInputs = true;
   private failing = false;
-  private tells = false;
   /** Whether the service refuses what interface.md does not have: it is older. */
   private isPlain = false;
   private hasWarnedOfPlain = false;
@@ -115,24 +91,7 @@ export class HeartbeatLoop {
   constructor(
     private readonly context: WorkerContext,
     private readonly options: HeartbeatOptions,
-  ) {
-    this.workerTimeoutSeconds = options.workerTimeoutSeconds;
-  }
-
-  /** Seconds without a heartbeat after which the service treats this worker as stale. */
-  get timeoutSeconds(): number {
-    return this.workerTimeoutSeconds;
-  }
-
-  /** Limit of the service for the body of a request, in bytes; null: it has not told it. */
-  get maxBodyBytes(): number | null {
-    return this.bodyLimit;
-  }
-
-  /** Whether the newest answer tells which runs are lost. */
-  get tellsLostRuns(): boolean {
-    return this.tells;
-  }
+  ) {}
 
   /** Asks for a heartbeat soon: there is something new to tell, or the service may have forgotten this worker. */
   wake(): void {
@@ -147,7 +106,7 @@ export class HeartbeatLoop {
     let isAnswered = false;
     while (!signal.aborted) {
       this.wakeUp = new AbortController();
-      const runs = this.options.heldRuns();
+      const runs = this.heldRuns();
       const waitSeconds = isAnswered && this.hasRuns(runs) ? this.plan().waitSeconds : 0;
       const startedAtMs = clock.nowMs();
       const result = await this.send(runs, waitSeconds, signal);
@@ -155,7 +114,7 @@ export class HeartbeatLoop {
       const { intervalMs, maxPauseMs } = this.plan();
       if (result.kind === 'failed') {
         // Polls may still be answered.
-        this.tells = false;
+        this.options.terms.tellsLostRuns = false;
         backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, random);
         await clock.sleep(Math.min(backoff.nextMs(result.retryAfterSeconds), maxPauseMs), signal);
         continue;
@@ -177,7 +136,7 @@ export class HeartbeatLoop {
     const backoff = new Backoff(ABSENCE_RETRY, random);
     const { signal } = new AbortController();
     for (let tries = 1; ; tries++) {
-      const report = this.report(this.options.heldRuns(), seconds);
+      const report = this.report(this.heldRuns(), seconds);
       const answer = await api.heartbeat(report, { waitSeconds: 0, timeoutMs, signal });
       if (answer.kind === 'ok') return true;
       if (answer.kind === 'refused' || tries === ABSENCE_TRIES) {
@@ -190,36 +149,43 @@ export class HeartbeatLoop {
 
   private report(runs: readonly HeldRun[], awaySeconds: number | null): HeartbeatReport {
     const { workerId, obstacles, inabilities } = this.context;
-    const { resources, load, tags, capabilities, containerEngine } = this.options;
+    const { executor, executions, tags } = this.options;
     return {
       workerId,
-      resources: resources(),
-      load: load(),
-      tags,
-      capabilities,
+      resources: executor.resources(),
+      load: executor.load(),
+      tags: [...new Set([...tags, ...executor.tags])],
+      capabilities: executor.capabilities,
       notClaiming: obstacles.list(),
       unable: inabilities.list(),
       runningOps: listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0),
-      endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
-      containerEngine,
+      endingOps: executions.endingRuns().slice(0, MAX_ENDING),
+      containerEngine: executor.containerEngine,
       awaySeconds,
     };
   }
 
   /** As `planHeartbeats`; no waits for an older service. */
   private plan(): HeartbeatPlan {
-    const plan = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
-    return this.tells ? plan : { ...plan, waitSeconds: 0 };
+    const { tickSeconds, terms } = this.options;
+    const plan = planHeartbeats(tickSeconds, terms.workerTimeoutSeconds);
+    return terms.tellsLostRuns ? plan : { ...plan, waitSeconds: 0 };
+  }
+
+  /** The runs of this worker, from the claim to the accepted final event. */
+  private heldRuns(): HeldRun[] {
+    const { executions, receiving } = this.options;
+    return [...executions.heldRuns(), ...receiving(), ...executions.left];
   }
 
   private hasRuns(held: readonly HeldRun[]): boolean {
-    return held.length > 0 || this.options.endingRuns().length > 0;
+    return held.length > 0 || this.options.executions.endingRuns().length > 0;
   }
 
   private pauseAfter({ hasNews }: { hasNews: boolean }, waitSeconds: number, startedAtMs: number): number {
     const plan = this.plan();
     if (plan.waitSeconds === 0) return plan.intervalMs;
-    if (!this.hasRuns(this.options.heldRuns())) return plan.waitSeconds * 1000;
+    if (!this.hasRuns(this.heldRuns())) return plan.waitSeconds * 1000;
     const tookMs = this.context.clock.nowMs() - startedAtMs;
     // An early answer without a lost run: the service cannot hold the heartbeat.
     const isEarly = waitSeconds > 0 && !hasNews && tookMs < waitSeconds * 1000 * FULL_WAIT;
@@ -242,6 +208,7 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, inabilities } = this.context;
+    const { terms, executions } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
     const report = this.report(runs, null);
@@ -250,19 +217,19 @@ export class HeartbeatLoop {
     answered.abort();
     if (answer.kind === 'ok') {
       const { workerTimeoutSeconds, maxBodyBytes, lostRuns, killedRuns } = answer.value;
-      this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
-      this.bodyLimit = maxBodyBytes;
-      this.tells = lostRuns !== null;
+      terms.workerTimeoutSeconds = workerTimeoutSeconds ?? terms.workerTimeoutSeconds;
+      terms.maxBodyBytes = maxBodyBytes;
+      terms.tellsLostRuns = lostRuns !== null;
       // From here on it is a service that knows all of a report.
-      this.isPlain &&= !this.tells;
+      this.isPlain &&= !terms.tellsLostRuns;
       inabilities.noteTold(report.unable);
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {
         const run = byId.get(lost.id);
-        if (run !== undefined) this.options.onLost(run, lost);
+        if (run !== undefined) executions.lose(run, lost);
       }
-      const killed = killedRuns.filter((run) => this.options.onKilled(run));
+      const killed = killedRuns.filter((run) => executions.kill(run));
       return { kind: 'accepted', hasNews: killed.length > 0 || (lostRuns ?? []).length > 0 };
     }
     if (signal.aborted) return { kind: 'replaced' };
@@ -270,7 +237,7 @@ export class HeartbeatLoop {
     if (answer.kind === 'refused') {
       // Another process of the service may be of an older version.
       if (waitSeconds > 0 && answer.status === 400) {
-        this.tells = false;
+        terms.tellsLostRuns = false;
         return { kind: 'replaced' };
       }
       if (!this.isPlain && answer.status === 400) {
@@ -282,7 +249,7 @@ export class HeartbeatLoop {
         this.hasWarnedOfPlain = true;
         return { kind: 'replaced' };
       }
-      if (!this.registered && answer.status !== 413) this.options.onRejected(answer);
+      if (!terms.registered.signal.aborted && answer.status !== 413) this.options.onRejected(answer);
     }
     if (!this.failing) logger.warn({ answer }, 'heartbeat not accepted, retrying');
     this.failing = true;
@@ -315,10 +282,10 @@ export class HeartbeatLoop {
     const { logger } = this.context;
     if (this.failing) logger.info('heartbeats are accepted again');
     this.failing = false;
-    if (!this.registered) {
-      this.registered = true;
-      logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
-      this.options.onRegistered();
+    const { workerTimeoutSeconds, registered } = this.options.terms;
+    if (!registered.signal.aborted) {
+      logger.info({ workerTimeoutSeconds }, 'registered at the service');
+      registered.abort();
     }
     this.options.onAccepted();
   }

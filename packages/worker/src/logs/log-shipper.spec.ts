@@ -181,7 +181,12 @@ function makeShipper({ isShared = false } = {}) {
     workerId: 'w',
     obstacles: new ClaimObstacles(() => undefined),
     inabilities: new Inabilities(() => undefined),
-
+    terms: {
+      workerTimeoutSeconds: 30,
+      maxBodyBytes: null,
+      tellsLostRuns: true,
+      registered: new AbortController(),
+    },
     key: { state: 'accepted' } as const,
   };
   const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared, from: null });

@@ -135,7 +135,7 @@ export function takeLock(folder: string): number | null {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (;;) {
     const newest = linksIn(folder).at(-1) ?? 0;
-    const owner = newest === 0 ? null : ownerOf(folder, newest);
+    const owner = newest === 0 ? null : readOwner(folder, newest);
     if (owner !== null) return owner;
     const own = newest + 1;
     if (!createLink(folder, own)) continue;
@@ -158,7 +158,7 @@ function linksIn(folder: string): number[] {
 }
 
 /** @returns the pid of a living owner, or null */
-function ownerOf(folder: string, link: number): number | null {
+function readOwner(folder: string, link: number): number | null {
   let content: string;
   try {
     content = readlinkSync(join(folder, String(link)));

@@ -1,10 +1,14 @@
 import { Backoff } from '@longshore/common/backoff';
 import type { Logger } from 'pino';
 import type { Clock } from '../process/clock.js';
+import type { ServiceTerms } from '../worker-context.js';
 import type { Answer, KeyView, Refusal, ServiceApi } from './service-api.js';
 
 /** Refusals of one request, or of GET /whoami, in a row that confirm it. */
 const CONFIRMATIONS = 5;
+
+/** How long the key is asked about before the first accepted heartbeat, at most, in milliseconds: there is no run to lose. */
+const FIRST_DOUBT_MS = 5_000;
 
 /** Requests whose refusals are counted, at most. */
 const MAX_FORBIDDEN = 1000;
@@ -17,8 +21,7 @@ export interface KeyWatchOptions {
   readonly logger: Logger;
   readonly random: () => number;
   readonly workerId: string;
-  /** How long the refusals must last, in milliseconds. */
-  readonly periodMs: () => number;
+  readonly terms: Readonly<ServiceTerms>;
   /** Called once, when the refusal of the key is confirmed. */
   readonly onRefused: (refusal: Refusal) => void;
 }
@@ -74,6 +77,13 @@ export class KeyWatch {
     return this.current;
   }
 
+  /** How long the refusals must last, in milliseconds. After the worker timeout the service gives the runs to others anyway. */
+  private periodMs(): number {
+    const { workerTimeoutSeconds, registered } = this.options.terms;
+    const timeoutMs = workerTimeoutSeconds * 1000;
+    return registered.signal.aborted ? timeoutMs : Math.min(timeoutMs, FIRST_DOUBT_MS);
+  }
+
   /** @param request a refusal that stands while the key is accepted concerns this request alone */
   private settle<T>(answer: Answer<T>, request: string): Answer<T> {
     if (!isKeyRefusal(answer)) {
@@ -94,7 +104,7 @@ export class KeyWatch {
     if (answer.kind !== 'unreachable' || answer.refusedBytes === undefined) return answer;
     // An answer soon after the first refusal may be of a heartbeat that waited since before it.
     const acceptedMs = this.options.clock.nowMs() - this.acceptedAtMs;
-    if (!this.stands(request) || acceptedMs >= this.options.periodMs() / 2) return answer;
+    if (!this.stands(request) || acceptedMs >= this.periodMs() / 2) return answer;
     const { status = 0, refusedBytes } = answer;
     const detail = `a proxy in front of the service refuses ${refusedBytes} bytes with HTTP ${status}`;
     return { kind: 'refused', status, detail, isByProxy: true };
@@ -108,7 +118,7 @@ export class KeyWatch {
     this.forbidden.set(request, known);
     const [oldest] = this.forbidden.keys();
     if (this.forbidden.size > MAX_FORBIDDEN && oldest !== undefined) this.forbidden.delete(oldest);
-    const isLong = known.count >= CONFIRMATIONS && nowMs - known.sinceMs >= this.options.periodMs();
+    const isLong = known.count >= CONFIRMATIONS && nowMs - known.sinceMs >= this.periodMs();
     return isLong && this.acceptedAtMs > known.sinceMs;
   }
 
@@ -121,13 +131,13 @@ export class KeyWatch {
   }
 
   private async confirm(first: Refusal): Promise<void> {
-    const { clock, logger, random, periodMs, onRefused } = this.options;
+    const { clock, logger, random, onRefused } = this.options;
     const { status, detail } = first;
     logger.warn({ status, detail }, "the service refused the worker's key: asking again by GET /whoami");
     this.current = 'doubted';
     this.doubt = new AbortController();
     const { signal } = this.doubt;
-    const backoff = new Backoff({ firstMs: periodMs() / 8, maxMs: periodMs() / 3 }, random);
+    const backoff = new Backoff({ firstMs: this.periodMs() / 8, maxMs: this.periodMs() / 3 }, random);
     const sinceMs = clock.nowMs();
     for (let refusals = 0; ;) {
       const answer = await this.service.whoami();
@@ -137,7 +147,7 @@ export class KeyWatch {
         return;
       }
       if (answer.kind === 'ok' || isKeyRefusal(answer)) refusals += 1;
-      if (refusals >= CONFIRMATIONS && clock.nowMs() - sinceMs >= periodMs()) {
+      if (refusals >= CONFIRMATIONS && clock.nowMs() - sinceMs >= this.periodMs()) {
         this.current = 'refused';
         onRefused(first);
         return;

@@ -3,6 +3,7 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { OpenItems } from '@longshore/common/open-items';
+import { monotonicMs } from '../../monotonic-ms.js';
 
 const DRAIN_LIMITS = {
   /** Requests still in progress after this long are cut off. */
@@ -75,13 +76,13 @@ export class Drain implements BeforeApplicationShutdown {
     if (server === undefined) return;
     // http's own close() would cut idle connections at once, and with them requests on the wire.
     if (server.listening) NetServer.prototype.close.call(server);
-    const startedAt = performance.now();
+    const startedAt = monotonicMs();
     for (const responses of this.#sockets.values()) {
       for (const response of responses.list()) if (!response.headersSent) response.shouldKeepAlive = false;
     }
     this.#controller.abort();
     await delay(graceMs);
-    while (this.#sockets.size > 0 && performance.now() - startedAt < limitMs) {
+    while (this.#sockets.size > 0 && monotonicMs() - startedAt < limitMs) {
       server.closeIdleConnections();
       // Node counts a connection that has not sent a byte as busy.
       for (const socket of this.#sockets.keys()) if (socket.bytesRead === 0) socket.destroy();

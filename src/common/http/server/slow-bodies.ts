@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { bodyStates } from '../request/body-reader.js';
+import { monotonicMs } from '../../monotonic-ms.js';
 
 /** The slowest upload that is read, in bytes per second; workers wait as long. */
 export const MIN_BYTES_PER_SECOND = 4096;
@@ -22,7 +23,7 @@ export class SlowBodies {
   constructor(
     private readonly server: Server,
     private readonly windowMs: number,
-    private readonly now: () => number = () => performance.now(),
+    private readonly now: () => number = monotonicMs,
   ) {
     server.prependListener('request', (request: IncomingMessage) => {
       const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;

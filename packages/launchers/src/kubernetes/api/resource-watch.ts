@@ -102,7 +102,7 @@ export class ResourceWatch<T extends Versioned> {
       };
       let version = from;
       const stream = await api.stream(path, query, AbortSignal.any([signal, dead.signal]));
-      for await (const line of linesOf(stream)) {
+      for await (const line of readLines(stream)) {
         const { type, object }: WatchEvent<T> = JSON.parse(line);
         if (type === 'ERROR') throw asApiError(codeOf(object), object);
         if (type === 'DELETED') listener.onDelete(object);
@@ -117,7 +117,7 @@ export class ResourceWatch<T extends Versioned> {
 }
 
 /** Lines of a stream; an unfinished last one is dropped. */
-async function* linesOf(stream: AsyncIterable<Buffer>): AsyncGenerator<string, void, undefined> {
+async function* readLines(stream: AsyncIterable<Buffer>): AsyncGenerator<string, void, undefined> {
   let held: Buffer[] = [];
   for await (const chunk of stream) {
     let from = 0;

@@ -170,7 +170,7 @@ export class DockerRuntime implements Runtime {
       engine,
       timing,
       log: this.options.log,
-      readHasLog: async () => (await this.featuresOf(engine)).hasLog,
+      readHasLog: async () => (await this.findFeatures(engine)).hasLog,
       onRemoved: () => void this.current.delete(name),
       looking: (image) => async (mounts, task) =>
         this.withUnstarted(engine, image, await this.places.find(engine, image))(mounts, task),
@@ -208,7 +208,7 @@ export class DockerRuntime implements Runtime {
     try {
       const engine = await this.engine();
       await this.networks.ensure(engine);
-      const gpus = gpuRequest({ gpuIds: ids, vramMb: 0 }, await this.featuresOf(engine));
+      const gpus = gpuRequest({ gpuIds: ids, vramMb: 0 }, await this.findFeatures(engine));
       await probeGpus(engine, { ...this.options, gpus }, this.timing);
     } finally {
       this.probes -= 1;
@@ -238,14 +238,14 @@ export class DockerRuntime implements Runtime {
     try {
       const { pids = null, user = null, ociRuntime = null, capabilities } = this.options;
       const chosen = user === null || user === NON_ROOT ? spec : { ...spec, user };
-      const features = await this.featuresOf(engine);
+      const features = await this.findFeatures(engine);
       const image = await this.places.find(engine, spec.image);
       // To look into a container with mounts, the engine would mount them; and it makes the working directory.
       const looksFirst = spec.mounts.length > 0 || image.volumes.length > 0 || spec.workdir !== null;
       const looking = this.withUnstarted(engine, spec.image, image);
       const inImage: WithContainer = (task) => looking([], task);
       const workdir = looksFirst ? await this.places.check(spec, image, inImage) : null;
-      const account = await this.places.accountOf(chosen, image, inImage);
+      const account = await this.places.findAccount(chosen, image, inImage);
       const executed = { ...chosen, env: { ...account, ...chosen.env } };
       mounts = await this.volumes.prepare(engine, executed, features);
       const choices = { network, pids, ociRuntime, capabilities, engine: features, mounts: mounts.settings };
@@ -281,7 +281,7 @@ export class DockerRuntime implements Runtime {
       signal?.throwIfAborted();
       if (FINAL.some((kind) => error instanceof kind)) throw error;
       const what = created === null ? 'created' : 'started';
-      const fault = mounts?.faultOf(error);
+      const fault = mounts?.logRefusal(error);
       if (fault !== undefined) throw fault;
       return judgeStart(error, spec, { what, isProven, runtime: this, log: this.options.log });
     }
@@ -314,7 +314,7 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
+  private async findFeatures(engine: Dockerode): Promise<EngineFeatures> {
     this.features ??= readFeatures(engine, this.timing.callMs, this.options.ociRuntime ?? null);
     try {
       return await this.features;

@@ -70,12 +70,12 @@ export class ProcessRuntime implements Runtime {
 
   async pull(image: string, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
-    this.programOf(image);
+    this.findProgram(image);
     return image;
   }
 
   async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
-    const program = this.programOf(spec.image);
+    const program = this.findProgram(spec.image);
     const folder = await this.createFolder(spec);
     try {
       signal?.throwIfAborted();
@@ -210,10 +210,10 @@ export class ProcessRuntime implements Runtime {
    * The program of an image: the last segment of the reference's path names its folder.
    * @throws RunFault that says which images there are, or that the program is not executable
    */
-  private programOf(image: string): string {
+  private findProgram(image: string): string {
     const { name } = parseImageReference(image);
     const program = join(this.imagesDir, name, PROGRAM);
-    const state = stateOf(program);
+    const state = readState(program);
     if (state === 'executable') return program;
     if (state === 'not executable') {
       throw new RunFault(`Image '${image}' cannot be run: '${name}/${PROGRAM}' is not executable: chmod +x`, {
@@ -221,7 +221,7 @@ export class ProcessRuntime implements Runtime {
       });
     }
     const known = readdirSync(this.imagesDir).filter(
-      (entry) => stateOf(join(this.imagesDir, entry, PROGRAM)) === 'executable',
+      (entry) => readState(join(this.imagesDir, entry, PROGRAM)) === 'executable',
     );
     throw new RunFault(
       `Image '${image}' was not found: the process runtime has ${known.toSorted().join(', ') || 'none'} ` +
@@ -259,7 +259,7 @@ function isGroupOf({ pid, stamp, mark }: ProcessNote): boolean {
   return processTrees((one) => hasEnvironment(one.pid, mark)).some(({ group }) => group === pid);
 }
 
-function stateOf(program: string): 'executable' | 'not executable' | 'absent' {
+function readState(program: string): 'executable' | 'not executable' | 'absent' {
   try {
     if (!statSync(program).isFile()) return 'absent';
   } catch {

@@ -31,8 +31,8 @@ export interface VolumeOptions extends WorkerIdentity {
 /** The volumes that one container mounts. */
 export interface PreparedMounts {
   readonly settings: Dockerode.MountSettings[];
-  /** What to say when the engine refused the container because of a volume; undefined: it is another reason. */
-  faultOf(error: unknown): MountFault | undefined;
+  /** Logs and tells why, when the engine refused the container because of a volume; undefined: it is another reason. */
+  logRefusal(error: unknown): MountFault | undefined;
   /** Closes the folders that the container has mounted, once it is removed: the engine mounts them again to read its outputs. */
   close(): Promise<void>;
 }
@@ -113,7 +113,7 @@ export class VolumeMounts {
       throw error;
     }
     const settings = mounted.map(({ setting }) => setting);
-    return { settings, faultOf: (error) => this.faultOf(error, mounted, runId), close };
+    return { settings, logRefusal: (error) => this.logRefusal(error, mounted, runId), close };
   }
 
   /** Opens the folder that is asked for, if it is not the whole volume. @param owner of folders that are created */
@@ -124,7 +124,7 @@ export class VolumeMounts {
     { owner, features }: { readonly owner: FolderOwner | null; readonly features: EngineFeatures },
   ): Promise<MountedVolume> {
     const volume = offeredVolume(this.volumes, name, isReadOnly, MountFault);
-    const root = await this.rootOf(engine, name, volume);
+    const root = await this.findRoot(engine, name, volume);
     if (path === undefined) {
       const { source } = volume;
       return { name, source, folder: null, setting: { Target, ...wholeVolume(volume, isReadOnly) } };
@@ -147,14 +147,14 @@ export class VolumeMounts {
     { read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
     { owner, inner }: { readonly owner: FolderOwner | null; readonly inner: string },
   ): Promise<void> {
-    const root = await this.rootOf(engine, name, offeredVolume(this.volumes, name, isReadOnly, MountFault));
+    const root = await this.findRoot(engine, name, offeredVolume(this.volumes, name, isReadOnly, MountFault));
     if (isReadOnly || root === null || !this.isShared) return;
     const whole = path === undefined ? inner : `${path}/${inner}`;
     const folder = await openSubFolder({ volume: name, root, path: whole, mayCreate: true, owner });
     await folder.close();
   }
 
-  private faultOf(error: unknown, mounted: readonly MountedVolume[], run: string): MountFault | undefined {
+  private logRefusal(error: unknown, mounted: readonly MountedVolume[], run: string): MountFault | undefined {
     const words = engineMessage(error);
     const longestFirst = mounted.toSorted((a, b) => b.source.length - a.source.length);
     const refused = longestFirst.find(({ source }) => NOT_MOUNTED.test(words) && words.includes(source));
@@ -167,7 +167,7 @@ export class VolumeMounts {
   }
 
   /** The folder of a volume on this machine; null: it has none. @throws MountFault when it is missing */
-  private async rootOf(
+  private async findRoot(
     engine: Dockerode,
     name: string,
     { kind, source }: OfferedVolume,

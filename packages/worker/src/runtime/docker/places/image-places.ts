@@ -57,7 +57,7 @@ export class ImagePlaces {
    * @param open is called only when the user is not known yet
    * @throws Error of the engine
    */
-  async accountOf(
+  async findAccount(
     { user, env }: Pick<ContainerSpec, 'user' | 'env'>,
     { accounts, variables }: KnownImage,
     open: WithContainer,

@@ -8,9 +8,9 @@ import {
   textMapOption,
   textOption,
   objectListOption,
-  type RunOption,
+  type OptionDeclaration,
   type TextObjectShape,
-} from './run-option.js';
+} from './option-kinds.js';
 import { workdirProblem } from './container-path.js';
 import { SECRET_NAME, MAX_VARIABLES } from './names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
@@ -41,7 +41,7 @@ const SECRETS_FROM_SHAPE: TextObjectShape = {
 };
 
 /** Secrets that hold variables with their names. */
-const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOption<SecretVariables>(
+const SECRETS_FROM: OptionDeclaration<readonly SecretVariables[]> = objectListOption<SecretVariables>(
   SECRETS_FROM_SHAPE,
   { max: 20 },
   {
@@ -94,7 +94,7 @@ const MAX_ID = 2 ** 31 - 1;
  * document, answers, claims, lanes and the OpenAPI document follow from these declarations, and from that document the flags
  * of the command line and the fields of the dashboard.
  */
-export const RUN_OPTIONS = {
+export const OPTION_DECLARATIONS = {
   env: textMapOption(ENV, {
     texts: {
       request:

@@ -6,7 +6,7 @@ export const WORKER_TAGS = ['gpu', 'eu'] as const;
 const LONGEST_DELAY_MS = 2_000;
 
 /** What a run says beside what every run does, as in the body of its creation. */
-export interface RunOptions {
+export interface DrawnFields {
   readonly selector?: readonly string[];
   readonly concurrency?: { readonly key: string; readonly limit: number };
   readonly start_at?: string;
@@ -22,7 +22,7 @@ const GROWING = {
 };
 
 /** Options for a run of a load; most have none. The runs of a key have the same limit, so that it is never unclear. */
-export function drawOptions(random: SeededRandom): RunOptions {
+export function drawOptions(random: SeededRandom): DrawnFields {
   const limit = random.int(1, 3);
   return {
     ...(random.chance(15) && { selector: random.pick([WORKER_TAGS, ['gpu']]) }),

@@ -11,7 +11,7 @@ import { integerOption, several, time, type CliContext } from '../command-kit.js
 import { readBytes, splitAssignment } from './inputs.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
-export interface RunOptionFlags {
+export interface OptionFlags {
   readonly envFile?: readonly string[];
   readonly name?: string;
   readonly label?: readonly string[];
@@ -28,7 +28,7 @@ export interface RunOptionFlags {
 type AmountGrowth = Schemas['AmountGrowthInput'];
 
 /** Fields of a request that creates a run; a field that no flag gives is absent. */
-export type RunOptions = Partial<
+export type FlaggedOptions = Partial<
   Pick<
     Schemas['OpRunCreate'],
     RunOption['name'] | 'name' | 'labels' | 'selector' | 'concurrency' | 'start_at'
@@ -84,8 +84,8 @@ function toFlag({ name, kind, about }: RunOption): Option {
   return kind === 'text' ? flag : flag.argParser(several);
 }
 
-/** Adds the flags of {@link RUN_OPTIONS} and {@link RunOptionFlags}, and the arguments of the container after `--`. */
-export function takesRunOptions(command: Command): Command {
+/** Adds the flags of {@link RUN_OPTIONS} and {@link OptionFlags}, and the arguments of the container after `--`. */
+export function addOptionFlags(command: Command): Command {
   command.argument('[args...]', 'after --: arguments in place of those of the image');
   for (const option of RUN_OPTIONS) command.addOption(toFlag(option));
   return command
@@ -122,7 +122,7 @@ export function takesRunOptions(command: Command): Command {
 }
 
 /** The members of `retry_policy` that the flags give. @throws CliError when they contradict each other */
-export function readRetries({ retryOn, growRam, growOn }: RunOptionFlags) {
+export function readRetries({ retryOn, growRam, growOn }: OptionFlags) {
   if (growOn !== undefined && growRam === undefined) throw usageError('--grow-on needs --grow-ram');
   return {
     retry_on: retryOn && [...retryOn],
@@ -131,7 +131,7 @@ export function readRetries({ retryOn, growRam, growOn }: RunOptionFlags) {
 }
 
 /** Reads `2x:16384`. @throws InvalidArgumentError */
-function growth(text: string): NonNullable<RunOptionFlags['growRam']> {
+function growth(text: string): NonNullable<OptionFlags['growRam']> {
   const [, factor, max] = /^(\d{1,2}(?:\.\d{1,15})?)x?:(\d{1,10})$/.exec(text) ?? [];
   if (factor === undefined)
     throw new InvalidArgumentError('It must be a factor and MB, such as 2x:16384 or 1.5x:8000.');
@@ -143,16 +143,16 @@ function growth(text: string): NonNullable<RunOptionFlags['growRam']> {
  * @param operands arguments of the container
  * @throws CliError when they contradict each other or a file cannot be read, SettingsError for a wrong line of a file
  */
-export async function readRunOptions(
-  flags: RunOptionFlags,
+export async function readOptionFlags(
+  flags: OptionFlags,
   operands: readonly string[],
   { env: ownEnv }: Pick<CliContext, 'env'>,
-): Promise<RunOptions> {
+): Promise<FlaggedOptions> {
   const { name, label, selector, concurrencyKey, concurrencyLimit, startAt } = flags;
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
-  const given: RunOptions = Object.assign(
+  const given: FlaggedOptions = Object.assign(
     {},
     ...(await Promise.all(RUN_OPTIONS.map((option) => readFlag(option, flags)))),
   );
@@ -195,7 +195,7 @@ function variableProblem(name: string): string | undefined {
 }
 
 /** The member of a request that the flag of an option gives; none without the flag. @throws CliError for a file that cannot be read */
-async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<object> {
+async function readFlag(option: RunOption, flags: OptionFlags): Promise<object> {
   const value: unknown = Reflect.get(flags, toFlag(option).attributeName());
   if (value === undefined) return {};
   const words = Array.isArray(value) ? value.map(String) : [];
@@ -247,13 +247,13 @@ function parseObject(text: string, path: string): object {
 }
 
 /** Reads `secret` and `prefix=secret`. */
-function readSecretVariables(text: string): NonNullable<RunOptions['secrets_from']>[number] {
+function readSecretVariables(text: string): NonNullable<FlaggedOptions['secrets_from']>[number] {
   const at = text.indexOf('=');
   return at < 0 ? { secret: text } : { secret: text.slice(at + 1), prefix: text.slice(0, at) };
 }
 
 /** Reads `volume=results,path=/out,sub_path=a,ro`. The service checks the names. @throws CliError for a part without a value */
-function readMount(text: string): NonNullable<RunOptions['mounts']>[number] {
+function readMount(text: string): NonNullable<FlaggedOptions['mounts']>[number] {
   const fields = text.split(',').map((part) => {
     if (part === 'ro') return ['read_only', true] as const;
     const [name, value] = splitAssignment(part);

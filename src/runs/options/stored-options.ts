@@ -1,14 +1,14 @@
 import { capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import type { BoundRun, RunOption } from './run-option.js';
-import { RUN_OPTIONS } from './run-options.js';
+import type { BoundRun, OptionDeclaration } from './option-kinds.js';
+import { OPTION_DECLARATIONS } from './option-declarations.js';
 import { applyDecorators, type Type } from '@nestjs/common';
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import { OptionalField } from '../../common/http/validation/dto-decorators.js';
 
-type Declarations = typeof RUN_OPTIONS;
-type ValueOf<N extends keyof Declarations> = Declarations[N] extends RunOption<infer T> ? T : never;
+type Declarations = typeof OPTION_DECLARATIONS;
+type ValueOf<N extends keyof Declarations> = Declarations[N] extends OptionDeclaration<infer T> ? T : never;
 
 /** The options of a request; null and absent ones are not given. */
 export type RequestedOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null | undefined };
@@ -22,9 +22,8 @@ export type DefinedOptions = Omit<RequestedOptions, 'args'> & {
 export type ShownOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null };
 
 /** The declarations by name. */
-export const OPTIONS: readonly (readonly [name: string, option: RunOption<JsonValue>])[] = Object.entries<
-  RunOption<JsonValue>
->(Object(RUN_OPTIONS));
+export const OPTIONS: readonly (readonly [name: string, option: OptionDeclaration<JsonValue>])[] =
+  Object.entries<OptionDeclaration<JsonValue>>(Object(OPTION_DECLARATIONS));
 
 const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset]));
 const BOUND = OPTIONS.filter(([, option]) => option.bind !== undefined);
@@ -149,7 +148,7 @@ export const ClaimedOptionFields = classWith<ShownOptions>(({ schema, texts }) =
 );
 
 function classWith<T>(
-  decorate: (option: RunOption<JsonValue>) => PropertyDecorator | undefined,
+  decorate: (option: OptionDeclaration<JsonValue>) => PropertyDecorator | undefined,
 ): Type<Partial<T>> {
   // oxlint-disable-next-line typescript/no-extraneous-class -- the loop declares its fields
   class OptionFields {}
@@ -158,7 +157,7 @@ function classWith<T>(
 }
 
 /** What the option must be beside the other options of the request. */
-function CheckAmongOthers(option: RunOption<JsonValue>): PropertyDecorator {
+function CheckAmongOthers(option: OptionDeclaration<JsonValue>): PropertyDecorator {
   if (option.problem === undefined) return () => undefined;
   const problemOf = (value: JsonValue, all: object = {}): string | undefined =>
     option.problem?.(value, all, '$property');

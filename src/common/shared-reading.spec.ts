@@ -1,19 +1,27 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test, vi } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { PacedReading } from './paced-reading.js';
+import { SharedReading } from './shared-reading.js';
 
-describe('a paced reading', () => {
+describe('a shared reading', () => {
   let now: number;
   let readings: { readonly resolve: (report: string) => void; readonly reject: (error: Error) => void }[];
-  let paced: PacedReading<string>;
+  let idleTimes: number;
+  let shared: SharedReading<string>;
 
   beforeEach(() => {
     now = 1_000;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     vi.spyOn(performance, 'now').mockImplementation(() => now);
     readings = [];
-    paced = new PacedReading(() => new Promise((resolve, reject) => void readings.push({ resolve, reject })));
+    idleTimes = 0;
+    shared = new SharedReading(
+      () => new Promise((resolve, reject) => void readings.push({ resolve, reject })),
+      {
+        pauseFactor: 9,
+        onIdle: () => void (idleTimes += 1),
+      },
+    );
   });
 
   async function advance(ms: number): Promise<void> {
@@ -29,9 +37,9 @@ describe('a paced reading', () => {
   }
 
   test('is shared by the requests before it begins, and not by those after', async () => {
-    const first = [paced.get(), paced.get()];
+    const first = [shared.next(), shared.next()];
     await nextTurn();
-    const later = paced.get();
+    const later = shared.next();
     await advance(10);
     await end('one');
     assert.deepEqual(await Promise.all(first), ['one', 'one']);
@@ -48,10 +56,10 @@ describe('a paced reading', () => {
       [5_000, 10_000],
     ] as const) {
       const count = readings.length;
-      void paced.get();
+      void shared.next();
       await nextTurn();
       assert.equal(readings.length, count + 1, 'it begins at once after the pause');
-      void paced.get();
+      void shared.next();
       await advance(tookMs);
       await end('report');
       await advance(pauseMs - 1);
@@ -64,31 +72,44 @@ describe('a paced reading', () => {
   });
 
   test('fails for those who waited for it, and not for the next', async () => {
-    const first = paced.get();
+    const first = shared.next();
     await nextTurn();
     readings[0]?.reject(new Error('away'));
     await assert.rejects(first, /away/);
     await advance(0);
-    const second = paced.get();
+    const second = shared.next();
     await nextTurn();
     await end('back');
     assert.equal(await second, 'back');
   });
 
   test('gives its newest report in a pause, one that is under way, and after the pause a new one', async () => {
-    const first = paced.latest();
+    const first = shared.newest();
     await nextTurn();
-    const joined = paced.latest();
+    const joined = shared.newest();
     await advance(10);
     await end('one');
     assert.deepEqual(await Promise.all([first, joined]), ['one', 'one']);
     await advance(89);
-    assert.equal(await paced.latest(), 'one');
+    assert.equal(await shared.newest(), 'one');
     assert.equal(readings.length, 1);
     await advance(1);
-    const later = paced.latest();
+    const later = shared.newest();
     await nextTurn();
     await end('two');
     assert.equal(await later, 'two');
+  });
+
+  test('is idle when its pause is over and no request waits for the next one', async () => {
+    void shared.next();
+    await nextTurn();
+    void shared.next();
+    await advance(10);
+    await end('one');
+    await advance(90);
+    assert.equal(idleTimes, 0);
+    await end('two');
+    await advance(0);
+    assert.equal(idleTimes, 1);
   });
 });

@@ -9,21 +9,21 @@ import { given } from './new-run.js';
 import { splitOperands } from './operands.js';
 import {
   readRetries,
-  readRunOptions,
-  takesRunOptions,
-  type RunOptionFlags,
-  type RunOptions,
-} from './run-options.js';
+  readOptionFlags,
+  addOptionFlags,
+  type OptionFlags,
+  type FlaggedOptions,
+} from './option-flags.js';
 
 /** What a command line says of a run. */
-async function optionsOf(...argv: readonly string[]): Promise<RunOptions & { retry_policy?: object }> {
-  const command = takesRunOptions(new Command().argument('<image>')).exitOverride();
+async function optionsOf(...argv: readonly string[]): Promise<FlaggedOptions & { retry_policy?: object }> {
+  const command = addOptionFlags(new Command().argument('<image>')).exitOverride();
   command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
   command.parse(argv, { from: 'user' });
-  const flags = command.opts<RunOptionFlags>();
+  const flags = command.opts<OptionFlags>();
   const { unknown, args } = splitOperands(command.args.slice(1), argv);
   assert.deepEqual(unknown, []);
-  const options = await readRunOptions(flags, args, { env: { HOME_TOWN: 'Ulm' } });
+  const options = await readOptionFlags(flags, args, { env: { HOME_TOWN: 'Ulm' } });
   const { retry_policy: policy } = given<unknown>('retry_policy', readRetries(flags));
   return { ...options, ...(policy && { retry_policy: policy }) };
 }

@@ -32,7 +32,7 @@ type AnswerSchema =
 type TextMap = Readonly<Record<string, string>>;
 
 /** An option of a run and of a definition: everything that the service knows about it. */
-export interface RunOption<T> {
+export interface OptionDeclaration<T> {
   /** Validates the field of requests, and gives its schema. */
   readonly field: PropertyDecorator;
   /** Schema of the value in answers. */
@@ -66,19 +66,22 @@ export interface BoundRun {
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capabilities' | 'problem' | 'list' | 'bind'>;
+type Declared<T> = Pick<
+  OptionDeclaration<T>,
+  'texts' | 'example' | 'capabilities' | 'problem' | 'list' | 'bind'
+>;
 
 /** An option that is a text. */
-export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
+export function textOption(shape: TextShape, declared: Declared<string>): OptionDeclaration<string> {
   return { field: IsText(shape), schema: { type: 'string' }, unset: null, ...declared };
 }
 
-/** An option that is an integer. A run that gives the default has nothing of the option. */
+/** An option that is an integer. A run that gives the default has nothing of the option. @param unset null: there is no default */
 export function integerOption(
   range: IntegerRange,
-  unset: number,
+  unset: number | null,
   declared: Declared<number>,
-): RunOption<number> {
+): OptionDeclaration<number> {
   return { field: IsJsonInteger(range), schema: { type: 'integer' }, unset, ...declared };
 }
 
@@ -87,7 +90,7 @@ export function textListOption(
   shape: TextShape,
   size: SizeLimit,
   declared: Declared<readonly string[]>,
-): RunOption<readonly string[]> {
+): OptionDeclaration<readonly string[]> {
   const schema = { type: 'array', items: { type: 'string' } } as const;
   return {
     field: IsTextList(shape, size),
@@ -100,7 +103,7 @@ export function textListOption(
 }
 
 /** An option that has a text for each name. Those of a run are added to those of its definition. */
-export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>): RunOption<TextMap> {
+export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>): OptionDeclaration<TextMap> {
   return {
     field: IsTextMap(shape),
     schema: { type: 'object', additionalProperties: { type: 'string' } },
@@ -116,7 +119,7 @@ export function objectListOption<T extends object>(
   shape: ObjectShape,
   { max }: Required<Pick<SizeLimit, 'max'>>,
   declared: Declared<readonly T[]>,
-): RunOption<readonly T[]> {
+): OptionDeclaration<readonly T[]> {
   const store = (value: readonly T[]): readonly T[] => value.map(withoutNulls);
   const field = { type: 'array', maxItems: max, items: objectSchema(shape, 'request') } as const;
   return {
@@ -143,7 +146,7 @@ export function objectMapOption<T extends object>(
   shape: TextObjectShape,
   { max, listed }: Required<Pick<SizeLimit, 'max'>> & { readonly listed: ObjectSchema['properties'] },
   declared: Declared<Readonly<Record<string, T>>>,
-): RunOption<Readonly<Record<string, T>>> {
+): OptionDeclaration<Readonly<Record<string, T>>> {
   const store = (value: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
     Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutNulls(item)]));
   const field = {
@@ -175,7 +178,7 @@ export function objectMapOption<T extends object>(
 export function integersOption<T extends object>(
   shape: Readonly<Record<keyof T & string, IntegerMember>>,
   declared: Declared<T>,
-): RunOption<T> {
+): OptionDeclaration<T> {
   const field = objectSchema(shape, 'request');
   return {
     field: applyDecorators(PassByReference(), ApiProperty({ ...field, properties: { ...field.properties } })),

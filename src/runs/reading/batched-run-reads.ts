@@ -20,7 +20,7 @@ const LARGEST_INTEGER = 2 ** 31 - 1;
 export type RunVersion = Pick<VersionedRun, 'id' | 'state' | 'eventCount' | 'updatedAt' | 'writtenBy'>;
 
 /** A run with its whole timeline. */
-export interface SharedView {
+export interface BatchedView {
   /** null: too large for a shared statement. */
   readonly run: VersionedRun | null;
   /** null: too large for a shared statement, or not asked for. */
@@ -28,7 +28,7 @@ export interface SharedView {
 }
 
 /** A part of a timeline. */
-export interface SharedTimeline {
+export interface BatchedTimeline {
   readonly version: RunVersion;
   /** null: too large for a shared statement. */
   readonly events: PolledEventDto[] | null;
@@ -68,17 +68,17 @@ const READ_TIMELINES = `select ${VERSION_COLUMNS}, w.first, ${timeline('w.first'
        from unnest($1::uuid[], $2::integer[]) as w (id, first)
        join ${RUNS.name} r on r.id = w.id`;
 
-type ViewRow = VersionedRun & Pick<SharedView, 'events'> & { readonly isLight: boolean };
-type TimelineRow = RunVersion & Pick<SharedTimeline, 'events'> & { readonly first: number };
+type ViewRow = VersionedRun & Pick<BatchedView, 'events'> & { readonly isLight: boolean };
+type TimelineRow = RunVersion & Pick<BatchedTimeline, 'events'> & { readonly first: number };
 
 /** Point reads of runs, which concurrent requests share. Each finds undefined for an unknown id. */
 @Injectable()
-export class SharedRunReads {
+export class BatchedRunReads {
   readonly #versions: BatchedReads<string, RunVersion>;
-  readonly #runs: BatchedReads<string, SharedView>;
-  readonly #views: BatchedReads<string, SharedView>;
+  readonly #runs: BatchedReads<string, BatchedView>;
+  readonly #views: BatchedReads<string, BatchedView>;
   /** By id and index of the first entry, see `timelineKey`. */
-  readonly #timelines: BatchedReads<string, SharedTimeline>;
+  readonly #timelines: BatchedReads<string, BatchedTimeline>;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -95,13 +95,13 @@ export class SharedRunReads {
     return isRunId(id) ? this.#versions.load(id) : undefined;
   }
 
-  async findView(id: string, withEvents: boolean): Promise<SharedView | undefined> {
+  async findView(id: string, withEvents: boolean): Promise<BatchedView | undefined> {
     if (!isRunId(id)) return undefined;
     return withEvents ? this.#views.load(id) : this.#runs.load(id);
   }
 
   /** The timeline from an index on. */
-  async findTimeline(id: string, first: number): Promise<SharedTimeline | undefined> {
+  async findTimeline(id: string, first: number): Promise<BatchedTimeline | undefined> {
     return isRunId(id) ? this.#timelines.load(timelineKey(id, Math.min(first, LARGEST_INTEGER))) : undefined;
   }
 
@@ -110,12 +110,12 @@ export class SharedRunReads {
     return new Map(found.map((version) => [version.id, version]));
   }
 
-  async #readViews(statement: string, params: readonly unknown[]): Promise<ReadonlyMap<string, SharedView>> {
+  async #readViews(statement: string, params: readonly unknown[]): Promise<ReadonlyMap<string, BatchedView>> {
     const found = await preparedRows<ViewRow>(this.dataSource, statement, params);
     return new Map(found.map((run) => [run.id, { run: run.isLight ? run : null, events: run.events }]));
   }
 
-  async #readTimelines(keys: readonly string[]): Promise<ReadonlyMap<string, SharedTimeline>> {
+  async #readTimelines(keys: readonly string[]): Promise<ReadonlyMap<string, BatchedTimeline>> {
     const found = await preparedRows<TimelineRow>(this.dataSource, READ_TIMELINES, [
       plainArray(keys.map((key) => key.slice(0, ID_LENGTH))),
       plainArray(keys.map((key) => key.slice(ID_LENGTH))),

@@ -114,7 +114,7 @@ export class EventDeliveryDto {
 }
 
 /** The options of a run or a definition that a request may leave out. */
-interface RequestedOptions {
+interface RequestedPolicies {
   readonly constraints?: RequestedConstraints | undefined;
   readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsInputDto | undefined;
@@ -123,11 +123,11 @@ interface RequestedOptions {
 type StoredTimeouts = Pick<Run, 'startWithinS' | 'attemptTimeoutS'>;
 
 /** The columns that hold the options, with the documented defaults. */
-export function toStoredOptions({
+export function toStoredPolicies({
   constraints,
   retry_policy: policy,
   timeouts,
-}: RequestedOptions): StoredRetryPolicy & StoredTimeouts & ReturnType<typeof toStoredConstraints> {
+}: RequestedPolicies): StoredRetryPolicy & StoredTimeouts & ReturnType<typeof toStoredConstraints> {
   return {
     maxAttempts: policy?.max_attempts ?? 1,
     backoffS: policy?.backoff_s ?? 0,
