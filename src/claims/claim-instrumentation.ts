@@ -8,6 +8,7 @@ import { TRACING } from '../common/tracing/tracing.module.js';
 import type { ClaimedRun, ClaimOutcome } from '../runs/journal/command.js';
 import type { ClaimRequest, EndedClaim } from './claim.service.js';
 import { WaitingClaims } from './waiting-claims.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 /** Values of the label `outcome`. */
 const OUTCOMES = ['served', 'replayed', 'empty', 'refused', 'gone', 'failed'] as const;
@@ -61,7 +62,7 @@ export class ClaimInstrumentation {
 
   async observe(request: ClaimRequest, claim: () => Promise<EndedClaim>): Promise<EndedClaim> {
     const span = this.#startSpan(request);
-    const startedAt = performance.now();
+    const startedAt = monotonicMs();
     try {
       const outcome = await (span ? spanStorage.run(span, claim) : claim());
       const { kind, runs, waitedMs } = outcome;

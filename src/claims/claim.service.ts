@@ -12,6 +12,7 @@ import { offerOf, type Offer } from '../runs/queue/lane.js';
 import { WorkerPool } from '../workers/pool/worker-pool.js';
 import { WaitingClaims, type CapacityListener } from './waiting-claims.js';
 import type { WakeUp } from './waves.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 /** First pause of a contended claim in milliseconds; it doubles up to the longest. */
 const FIRST_PAUSE_MS = 5;
@@ -35,7 +36,7 @@ export interface EndedClaim extends ClaimOutcome {
 /** A claim between its tries. */
 interface Waiting {
   readonly request: ClaimRequest;
-  /** When it has waited long enough, by `performance.now()`. */
+  /** When it has waited long enough, by `monotonicMs`. */
   readonly endsAt: number;
   readonly capacity: CapacityListener | null;
   /** With what its worker offered in the last try. */
@@ -73,7 +74,7 @@ export class ClaimService {
     const { workerId, waitMs } = request;
     const claim: Waiting = {
       request,
-      endsAt: performance.now() + waitMs,
+      endsAt: monotonicMs() + waitMs,
       capacity: waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null,
       worker: { id: workerId, offer: null },
       version: 0,
@@ -85,9 +86,9 @@ export class ClaimService {
     try {
       for (;;) {
         const outcome = await this.#try(claim);
-        const since = performance.now();
+        const since = monotonicMs();
         const triesAgain = await this.#waitAfter(outcome, claim);
-        waitedMs += performance.now() - since;
+        waitedMs += monotonicMs() - since;
         if (!triesAgain) return { ...outcome, waitedMs };
       }
     } finally {
@@ -117,7 +118,7 @@ export class ClaimService {
     const { kind, runs } = outcome;
     const { request, worker, capacity, version, endsAt } = claim;
     const { workerId, caller, signal, idempotency } = request;
-    const leftMs = endsAt - performance.now();
+    const leftMs = endsAt - monotonicMs();
     switch (kind) {
       case 'served':
       case 'replayed':

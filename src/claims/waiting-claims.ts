@@ -9,6 +9,7 @@ import type { ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-stra
 import { SCHEDULER } from './strategies/scheduler.js';
 import { Waves, type WaitingWorker, type Waiter, type WakeUp, type Wave } from './waves.js';
 import { WorkerDescriptions } from './worker-descriptions.js';
+import { monotonicMs } from '../common/monotonic-ms.js';
 
 /** Time for which the queue is taken to be empty without a look, in milliseconds: so long a notice that was lost may delay its run. */
 const EMPTY_FOR_MS = 10_000;
@@ -96,13 +97,13 @@ export class WaitingClaims implements OnModuleDestroy {
 
   /** A claim found no run in the queue. @param version from before its try */
   noteEmpty(version: number): void {
-    this.#empty = { version, at: performance.now() };
+    this.#empty = { version, at: monotonicMs() };
   }
 
   /** Whether the queue is known to have no run: a claim found none a short time ago, and none has become claimable since. */
   get isQueueEmpty(): boolean {
     const { version, at } = this.#empty;
-    return version === this.version && this.notices.isListening && performance.now() - at < EMPTY_FOR_MS;
+    return version === this.version && this.notices.isListening && monotonicMs() - at < EMPTY_FOR_MS;
   }
 
   /** Listens for free capacity of a worker; null if the strategy ignores capacity. */

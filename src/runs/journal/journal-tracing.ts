@@ -4,9 +4,10 @@ import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tr
 import { TRACING } from '../../common/tracing/tracing.module.js';
 import { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { bytesOf, type PendingCommand } from './command.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 interface RequestPart {
-  /** `performance.now()` at the first command. */
+  /** `monotonicMs` at the first command. */
   readonly submittedAt: number;
   commands: number;
 }
@@ -32,7 +33,7 @@ export class JournalTracing {
   submitted(pending: PendingCommand): void {
     if (this.tracing === null) return;
     const span = currentSpan();
-    if (span?.isRecorded === true) this.#submissions.set(pending, { span, at: performance.now() });
+    if (span?.isRecorded === true) this.#submissions.set(pending, { span, at: monotonicMs() });
   }
 
   /** Begins a try to commit a group; undefined if it is not traced. @param tries 1 for the first */
@@ -46,7 +47,7 @@ export class JournalTracing {
     });
     if (!group.isRecorded) return undefined;
     group.set(describe(commands));
-    const startedAt = performance.now();
+    const startedAt = monotonicMs();
     const end = (error?: unknown): void => {
       for (const [parent, { submittedAt, commands: count }] of requests) {
         const queuedMs = Math.round((startedAt - submittedAt) * 1000) / 1000;

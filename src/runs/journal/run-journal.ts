@@ -35,6 +35,7 @@ import { GroupCommitter } from './commit-group.js';
 import { CommittedGroups } from './committed-groups.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { JournalTracing } from './journal-tracing.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 const MAX_GROUP = 200;
 
@@ -177,7 +178,7 @@ export class RunJournal {
     tries: number,
   ): Promise<readonly CommandOutcome<Result>[]> {
     const trace = this.tracing.begin(commands, tries);
-    const startedAt = performance.now();
+    const startedAt = monotonicMs();
     try {
       const group = await this.committer.commit(this.connections.dataSource, commands, {
         announceFree: this.#announcesFreeWorkers,
@@ -185,7 +186,7 @@ export class RunJournal {
         tracer: trace?.statements,
       });
       trace?.end();
-      this.groups.next({ ...group, commands, seconds: (performance.now() - startedAt) / 1000 });
+      this.groups.next({ ...group, commands, seconds: (monotonicMs() - startedAt) / 1000 });
       return group.outcomes;
     } catch (error) {
       trace?.end(error);

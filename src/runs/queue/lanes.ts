@@ -4,6 +4,7 @@ import { CommitNotices, type NoticeSource } from '../../database/notices/commit-
 import type { CandidateQuery, Claimant } from '../scheduling-strategy.js';
 import { readClaimablePart, offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
 import { findEmptyLanes, listActiveLanes, listCandidates, type CandidateRun } from './lane.repository.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
@@ -156,7 +157,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     version: number,
   ): Promise<void> {
     const seen = new Set(runs.map(({ lane }) => lane));
-    const now = performance.now();
+    const now = monotonicMs();
     const unseen = [...lanes.keys()].filter((id) => {
       const lane = this.#active.get(id);
       if (seen.has(id) || !lane || now - lane.checkedAt < RECHECK_MS) return false;

@@ -1,6 +1,7 @@
 import { Inject, Injectable, Optional, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { CommitNotices, type NoticeSource } from '../../database/notices/commit-notices.js';
 import { readClaimablePart, type QueuePosition } from './lane.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /**
  * A part of the queue. With `from`: the runs of one priority (`below` and `above` are its neighbours) from that position
@@ -59,7 +60,7 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   /** @param notices without them the marks are not used. @param clock monotonic ms */
   constructor(
     @Inject(CommitNotices) private readonly notices?: NoticeSource,
-    @Optional() private readonly clock: () => number = () => performance.now(),
+    @Optional() private readonly clock: () => number = monotonicMs,
   ) {}
 
   onModuleInit(): void {

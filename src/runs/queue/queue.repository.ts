@@ -11,6 +11,7 @@ import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
@@ -156,8 +157,8 @@ export class QueueRepository {
    * @param isRetry whether the claim met such a run
    */
   claimsLock(isRetry: boolean): boolean {
-    if (isRetry) this.#metOthersAt = performance.now();
-    return !this.marks.isAlone || performance.now() < this.#metOthersAt + OTHERS_MS;
+    if (isRetry) this.#metOthersAt = monotonicMs();
+    return !this.marks.isAlone || monotonicMs() < this.#metOthersAt + OTHERS_MS;
   }
 
   /** Whether the plain lane has no run, locked or not. */
