@@ -96,38 +96,6 @@ describe('a container of an earlier process', () => {
     await harness.untilState(run, 'COMPLETED');
   });
 
-  test('whose run the service refuses to show keeps the worker from claims, which its heartbeats explain until it is shown', async () => {
-    const { harness, run, container, service, log } = leftRun();
-    const told = () => service.callsOf('heartbeat').at(-1)?.report?.notClaiming;
-    service.onCall = ({ what }) =>
-      what === 'getRun' ? { kind: 'refused', status: 406, detail: 'a proxy refuses this page' } : undefined;
-    await harness.start();
-    await harness.clock.pass(60_000);
-    const message =
-      'the service does not tell whether to go on with containers of an earlier process: GET /runs/run-1 gets 406 a proxy refuses this page';
-    assert.deepEqual(told(), [{ reason: 'recovering', message }]);
-    assert.deepEqual([container.removed, service.callsOf('claim')], [false, []]);
-    assert.equal(log.filter((line) => line.includes('no claims until the service shows')).length, 1);
-    service.onCall = () => undefined;
-    await harness.clock.until('a claim', () => service.callsOf('claim').length > 0, 100);
-    await harness.clock.until('no reason is told', () => told()?.length === 0, 20);
-    container.end(0);
-    await harness.untilState(run, 'COMPLETED');
-  });
-
-  test('that cannot be removed keeps the worker from claims, which its heartbeats explain', async () => {
-    const { harness, service, runtime } = leftRun({ state: 'CANCELLED' });
-    const told = () => service.callsOf('heartbeat').at(-1)?.report?.notClaiming;
-    runtime.onRemoveLeftovers = () => Promise.reject(new Error('/var/lib/secret-path is busy'));
-    await harness.start();
-    await harness.clock.pass(60_000);
-    const message = 'could not remove containers of a previous process';
-    assert.deepEqual([told(), service.callsOf('claim')], [[{ reason: 'recovering', message }], []]);
-    runtime.onRemoveLeftovers = () => Promise.resolve();
-    await harness.clock.until('a claim', () => service.callsOf('claim').length > 0, 100);
-    await harness.clock.until('no reason is told', () => told()?.length === 0, 20);
-  });
-
   test('that the engine does not show is removed before its attempt is given up', async () => {
     const { harness, run, container, service, runtime } = leftRun();
     runtime.onAdopt = () => Promise.reject(new Error('the engine does not show the container'));
