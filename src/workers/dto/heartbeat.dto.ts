@@ -38,8 +38,8 @@ import {
 @AllowUnknownFields()
 export class NotClaimingDto {
   /**
-   * `draining`: it shuts down; `engine_paused`: its container engine failed, and no probe has succeeded since; `disk_full`: so,
-   * because the disk is full; `key_refused`: the service refuses its key.
+   * `draining`: it shuts down; `recovering`: it has not settled yet what an earlier process left; `engine_paused`: its container
+   * engine failed, and no probe has succeeded since; `disk_full`: so, because the disk is full; `key_refused`: the service refuses its key.
    */
   @Check(
     'isReason',

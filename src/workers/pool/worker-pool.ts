@@ -61,7 +61,13 @@ export interface ContainerEngine {
 }
 
 /** Why a worker says that it does not claim. `draining`: it shuts down. */
-export const NOT_CLAIMING_REASONS = ['draining', 'engine_paused', 'disk_full', 'key_refused'] as const;
+export const NOT_CLAIMING_REASONS = [
+  'draining',
+  'recovering',
+  'engine_paused',
+  'disk_full',
+  'key_refused',
+] as const;
 
 /** A reason of a worker why it does not claim, in its newest heartbeat. */
 export interface NotClaiming {

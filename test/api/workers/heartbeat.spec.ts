@@ -59,12 +59,12 @@ const REFUSED: readonly Refusal[] = [
     [2, 3].map((n) => `resources.gpus[${n}].id must not repeat the id of another GPU`),
   ],
   ...each('away_s must be an integer from 1 to 86400', (away_s) => ({ away_s }), [0, -1, 1.5, '60', 86_401]),
-  [{ not_claiming: {} }, ['not_claiming must be a list of at most 4 items']],
+  [{ not_claiming: {} }, ['not_claiming must be a list of at most 5 items']],
   [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
   [
     { not_claiming: [{ reason: 'tired', message: 'x'.repeat(501) }] },
     [
-      'not_claiming[0].reason must be one of: draining, engine_paused, disk_full, key_refused',
+      'not_claiming[0].reason must be one of: draining, recovering, engine_paused, disk_full, key_refused',
       'not_claiming[0].message must be a string without control characters of at most 500 characters',
     ],
   ],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { MAY_BE_MISSING } from '@longshore/worker/runtime/docker/container/container-output';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 import { SeededRandom } from '../../support/history/seeded-random.js';
@@ -21,6 +22,11 @@ import { skipFor } from '../../support/skip.js';
 const ADMIN = 'e2e-admin-key-of-the-tests';
 const WORKER = 'e2e-worker-key-of-the-tests';
 
+/** Waits for a signal, then prints so many numbered lines of a kilobyte at once. */
+const FLOODS = `
+trap 'go=1' USR1; echo begin; while [ -z "$go" ]; do sleep 0.1; done
+awk -v n=$LINES 'BEGIN { pad = sprintf("%1000s", ""); for (i = 1; i <= n; i++) print i, pad }'`;
+
 /** Prints on both streams for a while, each line with its number, then tells what it has seen. */
 const COUNTS = `
 i=0; while [ $i -lt $STEPS ]; do i=$((i+1))
@@ -29,6 +35,10 @@ i=0; while [ $i -lt $STEPS ]; do i=$((i+1))
   sleep 0.02
 done
 printf '{"steps": %s}' $i >"$SERVICE_OUTPUT_PATH"; exit $CODE`;
+
+/** Whether a line, as the tests read it, tells that others are missing. */
+const isMark = (line: string | undefined): boolean =>
+  line === '[gap]' || line?.startsWith(MAY_BE_MISSING) === true;
 
 const forTests = await startTestEngine();
 
@@ -43,6 +53,7 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
   let folder: string;
   let starts: ContainerStarts;
   let counts: string;
+  let floods: string;
 
   const startWorker = async (more: Readonly<Record<string, string>> = {}): Promise<void> => {
     const env = { SERVICE_WORKER_CPU: '64', ...more };
@@ -62,10 +73,12 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
         SERVICE_API_KEYS: `admin:${ADMIN},worker:${WORKER}`,
         SERVICE_SECRETS_KEY: randomBytes(32).toString('base64'),
         SERVICE_WORKER_TIMEOUT: '30',
+        SERVICE_LOG_LIMIT_BYTES: String(2 ** 30),
       },
     });
     send = senderTo(service.url, ADMIN);
     counts = await forTests.engine.publishScript('counts', COUNTS);
+    floods = await forTests.engine.publishScript('floods', FLOODS);
     starts = new ContainerStarts(forTests.engine.docker);
     await startWorker();
   });
@@ -162,6 +175,46 @@ describe('a worker that is killed and started again', skipFor(forTests.skip), ()
     const { finished_at: reported } = run.events.at(-1).payload;
     assert.equal(Date.parse(reported), Date.parse(FinishedAt));
   });
+
+  /** Starts the container's output while no worker is there. @returns the lines of the whole log, without what fills them */
+  const flood = async (count: number, isOver: boolean): Promise<string[]> => {
+    const id = await create(floods, { env: { LINES: String(count) } });
+    await untilPrinted(id, 'begin');
+    await kill();
+    const [container = ''] = await forTests.engine.containerIds();
+    const state = async (): Promise<any> =>
+      (await forTests.engine.docker.getContainer(container).inspect()).State;
+    process.kill((await state()).Pid, 'SIGUSR1');
+    if (isOver) await until(async () => !(await state()).Running, 'the container has ended');
+    await startWorker();
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.deepEqual([run.state, run.current_attempt], ['COMPLETED', 1]);
+    return (await printed(id)).map((line) => line.trimEnd());
+  };
+
+  test('has each line once and in order of a container that printed at once what the engine keeps of it', async () => {
+    const numbers = Array.from({ length: 20_000 }, (_, i) => String(i + 1));
+    assert.deepEqual(await flood(numbers.length, true), ['begin', ...numbers]);
+  });
+
+  test.each([
+    ['has ended', 100_000, true],
+    ['prints on while its log is read', 200_000, false],
+  ])(
+    'has a mark where lines are missing of a container that printed at once more than the engine keeps, and %s',
+    async (_, count, isOver) => {
+      const lines = await flood(count, isOver);
+      assert.ok(lines.some(isMark), 'more was printed than the engine keeps');
+      let last = 0;
+      for (const [n, line] of lines.entries()) {
+        if (line === 'begin' || isMark(line)) continue;
+        const number = Number(line);
+        assert.ok(isMark(lines[n - 1]) ? number > last : number === last + 1, `${line} after ${last}`);
+        last = number;
+      }
+      assert.equal(last, count);
+    },
+  );
 
   test('leaves its containers at a shutdown with SERVICE_WORKER_ON_STOP=leave, at once and with nothing reported', async () => {
     worker.signal('SIGTERM');

@@ -1,6 +1,6 @@
 import { Backoff } from '@longshore/common/backoff';
 import { isRunUnknown } from '../service-api/service-answer.js';
-import type { ClaimedRun, RunView } from '../service-api/service-api.js';
+import type { ClaimedRun, Refusal, RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import { lossReason } from './run-requests.js';
 
@@ -27,6 +27,8 @@ export interface AdoptionOptions<F> {
   readonly adopt: (found: F, run: RunView) => void;
   /** The attempt is lost. */
   readonly remove: (found: F) => void;
+  /** The service knows the run and does not show it: nothing is decided. */
+  readonly onRefused?: (found: F, refusal: Refusal) => void;
 }
 
 /** What the service has said about an attempt. `deleted`: it does not know the run; `refused`: it does not show it for another reason. */
@@ -66,7 +68,7 @@ export class Adoptions<F extends FoundAttempt> {
 
   async settle(found: F, signal: AbortSignal): Promise<Settled> {
     const { api, workerId, logger } = this.context;
-    const { isExecuted, adopt, remove } = this.options;
+    const { isExecuted, adopt, remove, onRefused } = this.options;
     const { id, runId: run, attempt } = found;
     const answer = await api.getRun(run);
     if (signal.aborted || isExecuted(found)) return 'answered';
@@ -74,7 +76,9 @@ export class Adoptions<F extends FoundAttempt> {
     if (answer.kind === 'refused') {
       const { status, detail } = answer;
       logger.debug({ id, run, status, detail }, 'the service does not show the run of an attempt');
-      return isRunUnknown(answer) ? 'deleted' : 'refused';
+      if (isRunUnknown(answer)) return 'deleted';
+      onRefused?.(found, answer);
+      return 'refused';
     }
     // The answer is older than what was found.
     if (answer.value.currentAttempt < attempt) return 'answered';

@@ -26,7 +26,7 @@ export class LeftoverCleanup {
   /** Removes containers of previous processes that had the lock of the id. Call it before the first claim. */
   async removeOwn(signal: AbortSignal): Promise<void> {
     const { runtime } = this;
-    const { clock, logger, random } = this.context;
+    const { clock, logger, random, obstacles } = this.context;
     const backoff = new Backoff(RETRY, random);
     while (!signal.aborted) {
       try {
@@ -36,6 +36,7 @@ export class LeftoverCleanup {
       } catch (error) {
         const fields = { runtime: runtime.name, error: errorText(error) };
         logger.warn(fields, 'could not remove containers of a previous process, retrying');
+        obstacles.set('recovering', 'could not remove containers of a previous process');
       }
       await clock.sleep(backoff.nextMs(), signal);
     }

@@ -42,6 +42,8 @@ export class LocalRecovery {
   private foreign: readonly FoundContainer[] = [];
   /** About which the service has not decided. */
   private undecided: readonly EarlierAttempt[] = [];
+  /** What the service answered instead of a run, by its id. */
+  private readonly refusals = new Map<string, string>();
   private isSettled = false;
   private done = false;
 
@@ -55,6 +57,7 @@ export class LocalRecovery {
       adopt: (found, run) => adopt(found.runId, run, found.container, this.logOf(found)),
       // With all that is left, before the first claim.
       remove: () => undefined,
+      onRefused: ({ runId }, { status, detail }) => this.refusals.set(runId, `${status} ${detail}`),
     });
   }
 
@@ -81,7 +84,7 @@ export class LocalRecovery {
       await this.finish(signal);
       if (this.isDone || signal.aborted) return;
       await this.context.clock.sleep(UNDECIDED_MS, signal);
-      this.undecided = await this.adoptions.recover(this.undecided, signal);
+      await this.settleOwn(this.undecided, signal);
     }
   }
 
@@ -93,11 +96,27 @@ export class LocalRecovery {
     // Without containers, the worker timeout does the same, though later.
     const tries = found.length > 0 ? Infinity : HELD_TRIES;
     this.held = await this.untilDone('read which runs this worker holds', read, signal, tries);
-    this.undecided = await this.adoptions.recover(
+    await this.settleOwn(
       found.map((container) => this.earlier(container, container)),
       signal,
     );
     this.isSettled = true;
+  }
+
+  private async settleOwn(found: readonly EarlierAttempt[], signal: AbortSignal): Promise<void> {
+    const { obstacles, logger } = this.context;
+    this.refusals.clear();
+    this.undecided = await this.adoptions.recover(found, signal);
+    const [first] = this.undecided.map(({ runId }) => runId).toSorted();
+    if (first === undefined || signal.aborted) return;
+    const why = `GET /runs/${first} gets ${this.refusals.get(first) ?? 'no answer'}`;
+    const message = `the service does not tell whether to go on with containers of an earlier process: ${why}`;
+    if (!obstacles.has('recovering'))
+      logger.warn(
+        { why, containers: this.undecided.length },
+        'no claims until the service shows the runs of all containers',
+      );
+    obstacles.set('recovering', message);
   }
 
   private async finish(signal: AbortSignal): Promise<void> {
@@ -106,6 +125,7 @@ export class LocalRecovery {
     if (signal.aborted) return;
     if (this.options.isSuccessor) await this.reportGone(signal);
     this.done = true;
+    this.context.obstacles.clear('recovering');
     this.options.onDone();
   }
 
@@ -140,13 +160,14 @@ export class LocalRecovery {
     signal: AbortSignal,
     tries = Infinity,
   ): Promise<readonly T[]> {
-    const { clock, logger, random } = this.context;
+    const { clock, logger, random, obstacles } = this.context;
     const backoff = new Backoff(RETRY, random);
     for (let count = 1; count <= tries && !signal.aborted; count++) {
       try {
         return await step();
       } catch (error) {
         logger.warn({ error: errorText(error) }, `could not ${what}, retrying`);
+        obstacles.set('recovering', `could not ${what}`);
       }
       await clock.sleep(backoff.nextMs(), signal);
     }

@@ -114,7 +114,13 @@ describe('LogChunker', () => {
     const ended = new LogChunker();
     ended.end();
     assert.equal(ended.isChunkReady, true);
-    assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true, ends: null });
+    assert.deepEqual(ended.take(), {
+      firstLine: 0,
+      lines: [],
+      skippedBytes: 0,
+      isLast: true,
+      endsOfLines: [],
+    });
   });
 
   it('keeps the pieces of a line in one chunk, so that what it has of each stream is known', () => {
@@ -128,13 +134,41 @@ describe('LogChunker', () => {
       chunker.push({ ...line(stream === 'stderr' ? long : 'short'), stream, end });
     const taken = [chunker.take(), chunker.take(), chunker.take()];
     assert.deepEqual(
-      taken.map((chunk) => [chunk?.lines.length, chunk?.ends]),
+      taken.map((chunk) => [chunk?.lines.length, chunk?.endsOfLines.at(-1)]),
       [
         [1, { stdout: 10, stderr: 0 }],
         [2, { stdout: 10, stderr: 20_000 }],
         [1, { stdout: 30, stderr: 20_000 }],
       ],
     );
+  });
+
+  it('tells of each half of a chunk what has come up to its end, and cuts between lines', () => {
+    const chunker = new LogChunker({ ...BOUNDS, heldBytes: 2 ** 30, chunkBytes: 2 ** 30 });
+    for (const [stream, words, end] of [
+      ['stderr', 'short', 5],
+      ['stdout', 'x'.repeat(2 * MAX_TEXT + 1), 40_000],
+      ['stdout', 'short', 40_006],
+    ] as const)
+      chunker.push({ ...line(words), stream, end });
+    const halves = (): unknown[] => {
+      chunker.split(chunker.take() ?? assert.fail());
+      return [chunker.take(), chunker.take()].map((chunk) => [
+        chunk?.firstLine,
+        chunk?.lines.length,
+        chunk?.endsOfLines.at(-1),
+      ]);
+    };
+    assert.deepEqual(halves(), [
+      [0, 4, { stdout: 40_000, stderr: 5 }],
+      [4, 1, { stdout: 40_006, stderr: 5 }],
+    ]);
+    // Pieces are separated only from each other.
+    chunker.push({ ...line('x'.repeat(2 * MAX_TEXT)), end: 90_000 });
+    assert.deepEqual(halves(), [
+      [5, 1, { stdout: 40_006, stderr: 5 }],
+      [6, 1, { stdout: 90_000, stderr: 5 }],
+    ]);
   });
 
   it("limits the lines of a chunk to the service's limit", () => {
@@ -149,7 +183,7 @@ it('goes on behind what earlier processes have stored of each stream, also of on
   const chunker = new LogChunker(undefined, 3);
   chunker.goOnFrom({ stdout: 10, stderr: 5 });
   chunker.push({ ...line('out'), end: 14 });
-  assert.deepEqual(chunker.take()?.ends, { stdout: 14, stderr: 5 });
+  assert.deepEqual(chunker.take()?.endsOfLines, [{ stdout: 14, stderr: 5 }]);
 });
 
 function line(words: string): ShippedLine {

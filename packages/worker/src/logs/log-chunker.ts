@@ -28,8 +28,8 @@ const CHUNKER_BOUNDS: ChunkerBounds = {
 
 /** Lines that are sent together. */
 export interface TakenChunk extends LogChunk {
-  /** How much of the output has come up to its end; null: that is not counted. */
-  readonly ends: OutputEnds | null;
+  /** For each line, how much of the output has come up to its end; null: that is not counted. */
+  readonly endsOfLines: readonly (OutputEnds | null)[];
 }
 
 /**
@@ -132,12 +132,14 @@ export class LogChunker {
   }
 
   /** Returns a chunk of several lines that is too large: its halves come next, and later chunks are smaller. */
-  split({ firstLine, lines, skippedBytes, ends }: TakenChunk): void {
-    const half = Math.ceil(lines.length / 2);
-    this.parts.unshift(
-      { firstLine, lines: lines.slice(0, half), skippedBytes, ends: null },
-      { firstLine: firstLine + half, lines: lines.slice(half), skippedBytes: 0, ends },
-    );
+  split(chunk: TakenChunk): void {
+    const half = middleOf(chunk.lines);
+    const first = {
+      ...chunk,
+      lines: chunk.lines.slice(0, half),
+      endsOfLines: chunk.endsOfLines.slice(0, half),
+    };
+    this.parts.unshift(first, withoutFirst(chunk, half));
     this.chunkBytes /= 2;
   }
 
@@ -150,19 +152,12 @@ export class LogChunker {
    * Continues at a line, as another process has stored all before it: later lines of a taken chunk come again next, and
    * waiting ones before it are dropped.
    */
-  resumeAt(line: number, { firstLine, lines, skippedBytes, ends }: TakenChunk): void {
+  resumeAt(line: number, chunk: TakenChunk): void {
     this.firstWanted = line;
-    const stored = Math.max(0, line - firstLine);
-    const rest = lines.slice(stored);
+    const rest = withoutFirst(chunk, Math.max(0, line - chunk.firstLine));
     const parts = this.parts.splice(0);
     this.shiftStored();
-    if (rest.length > 0)
-      this.parts.push({
-        firstLine: firstLine + stored,
-        lines: rest,
-        skippedBytes: stored > 0 ? 0 : skippedBytes,
-        ends,
-      });
+    if (rest.lines.length > 0) this.parts.push(rest);
     // Halves of an earlier chunk follow it.
     this.parts.push(...parts.filter((part) => part.firstLine >= line));
   }
@@ -175,9 +170,12 @@ export class LogChunker {
     this.stored = stored;
     let firstLine = line;
     for (const part of [chunk, ...this.parts.splice(0)]) {
-      const lines = part.lines.filter((one) => !this.isStored(one));
-      if (lines.length > 0)
-        this.parts.push({ ...part, firstLine, lines, ends: this.atLeastStored(part.ends) });
+      const isWanted = part.lines.map((one) => !this.isStored(one));
+      const lines = part.lines.filter((_, n) => isWanted[n]);
+      const endsOfLines = part.endsOfLines
+        .filter((_, n) => isWanted[n])
+        .map((ends) => this.atLeastStored(ends));
+      if (lines.length > 0) this.parts.push({ ...part, firstLine, lines, endsOfLines });
       firstLine += lines.length;
     }
     this.count += firstLine - this.headLine;
@@ -214,7 +212,7 @@ export class LogChunker {
   private cutChunk(): Omit<TakenChunk, 'isLast'> {
     const { headLine: firstLine } = this;
     const lines: ShippedLine[] = [];
-    let ends: OutputEnds | null = null;
+    const endsOfLines: (OutputEnds | null)[] = [];
     let room = this.chunkBytes;
     for (let next = this.head.peek(); next !== null; next = this.head.peek()) {
       if (this.isStored(next.line)) {
@@ -227,13 +225,13 @@ export class LogChunker {
       const isFull = lines.length === MAX_CHUNK_LINES || (room < 0 && !next.isPiece);
       if (lines.length > 0 && isFull) break;
       lines.push(next.line);
-      ends = this.atLeastStored(next.ends);
+      endsOfLines.push(this.atLeastStored(next.ends));
       this.head.shift();
     }
     const skippedBytes = this.headGap;
     this.headGap = 0;
     if (this.head.length === 0) this.moveTailToHead();
-    return { firstLine, lines, skippedBytes, ends };
+    return { firstLine, lines, skippedBytes, endsOfLines };
   }
 
   private add(line: ShippedLine, ends: OutputEnds | null, isPiece = false): void {
@@ -260,6 +258,28 @@ export class LogChunker {
     this.tail = new LineQueue();
     this.tailGap = { lines: 0, bytes: 0 };
   }
+}
+
+/** The rest of a chunk. */
+function withoutFirst(chunk: Omit<TakenChunk, 'isLast'>, count: number): Omit<TakenChunk, 'isLast'> {
+  return {
+    firstLine: chunk.firstLine + count,
+    lines: chunk.lines.slice(count),
+    skippedBytes: count > 0 ? 0 : chunk.skippedBytes,
+    endsOfLines: chunk.endsOfLines.slice(count),
+  };
+}
+
+/** How many lines the first half has. A cursor is between lines: pieces of a line stay together if there are others. */
+function middleOf(lines: readonly ShippedLine[]): number {
+  const half = Math.ceil(lines.length / 2);
+  const cuts = lines.flatMap((line, n) => (n === 0 || goesOnWith(line, lines[n - 1]) ? [] : [n]));
+  return cuts.toSorted((a, b) => Math.abs(a - half) - Math.abs(b - half))[0] ?? half;
+}
+
+/** Whether a line goes on with the one before, of an output whose bytes are counted. */
+function goesOnWith({ stream, end }: ShippedLine, before: ShippedLine | undefined): boolean {
+  return end !== undefined && end === before?.end && stream === before.stream;
 }
 
 /** Splits a text at the service's limit, between characters. */

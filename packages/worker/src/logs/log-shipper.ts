@@ -172,9 +172,9 @@ export class LogShipper {
   private async ship(chunk: TakenChunk): Promise<void> {
     const { api, clock, random, workerId } = this.context;
     const { runId, attempt, logger } = this.options;
-    const { ends, ...lines } = chunk;
-    const atMs = lines.lines.at(-1)?.atMs;
-    const cursor = ends === null || atMs === undefined ? undefined : this.cursors?.write(ends, atMs);
+    const { endsOfLines, ...lines } = chunk;
+    const [ends, last] = [endsOfLines.at(-1), lines.lines.at(-1)];
+    const cursor = ends && last ? this.cursors?.write(ends, last.atMs) : undefined;
     const sent = { ...lines, cursor };
     const address = { runId, attempt, workerId, number: this.number };
     const backoff = new Backoff(RETRY, random);

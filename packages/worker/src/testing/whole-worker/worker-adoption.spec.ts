@@ -173,6 +173,26 @@ describe('a container of an earlier process', () => {
     assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', 'tre', '<end>']);
   });
 
+  test('has a cursor with each half of a chunk that is too large, so that a later process repeats neither', async () => {
+    const { harness, run, container, service } = leftRun();
+    service.onCall = ({ chunk }) =>
+      chunk !== undefined && chunk.lines.length > 1
+        ? { kind: 'refused', status: 413, detail: 'too large' }
+        : undefined;
+    await endWithThreeLines({ harness, run, container });
+    assert.deepEqual(
+      service
+        .callsOf('putLogChunk')
+        .filter(({ chunk }) => chunk?.lines.length === 1)
+        .map(({ chunk }) => [chunk?.lines[0]?.text, chunk?.cursor]),
+      [
+        ['one', '4'],
+        ['two', '8'],
+        ['tre', '12'],
+      ],
+    );
+  });
+
   test('has each of its events on the timeline once, whether the earlier process got an answer or not', async () => {
     const { harness, run, container, service } = leftRun();
     const reporter = { workerId: WORKER, attempt: 1, trace: null };
