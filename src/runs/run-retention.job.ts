@@ -2,9 +2,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../database/advisory-locks.js';
 import { paced, inBatches } from '../database/sql/in-batches.js';
-import { sendNotice, shortRunId } from '../database/notices/commit-notice.js';
+import { shortRunId } from '../database/notices/commit-notice.js';
 import { Settings } from '../config/settings.js';
-import { addRunCounts, StateCountDelta } from './counts/run-counts.repository.js';
+import { announceCommit, StateCountDelta } from './counts/run-counts.repository.js';
 import { TERMINAL_STATES, type TerminalState } from './machine/run-state.js';
 import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import { execute, rows } from '../database/sql/sql.js';
@@ -111,7 +111,7 @@ export class RunRetention {
       await this.remove(manager, ids, EVENTS_PER_BATCH);
       const delta = new StateCountDelta();
       delta.remove(state, ids.length);
-      await sendNotice(manager, { runs: ids.map(shortRunId) }, addRunCounts(delta, now));
+      await announceCommit(manager, delta, now, { runs: ids.map(shortRunId) });
     }
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
     return {

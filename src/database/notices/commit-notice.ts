@@ -1,4 +1,4 @@
-import { execute, type SqlExecutor, type Statement } from '../sql/sql.js';
+import { execute, type SqlExecutor } from '../sql/sql.js';
 
 /** The channel of commit notices. */
 export const CHANNEL = 'longshore_commit';
@@ -49,20 +49,11 @@ export function shortRunId(id: string): string {
   return id.slice(-12);
 }
 
-/**
- * Sends a notice with the commit of the transaction, or at once; nothing if it has no parts.
- * @param along a statement that changes data, which is executed with it
- */
-export async function sendNotice(
-  executor: SqlExecutor,
-  notice: CommitNotice,
-  along: Statement | null = null,
-): Promise<void> {
+/** Sends a notice with the commit of the transaction, or at once; nothing if it has no parts. */
+export async function sendNotice(executor: SqlExecutor, notice: CommitNotice): Promise<void> {
   const texts = textsOf(notice);
-  if (texts.length === 0 && along === null) return;
-  const { sql, params } = along ?? { sql: null, params: [] };
-  const send = `select pg_notify('${CHANNEL}', text) from unnest($${params.length + 1}::text[]) as text`;
-  await execute(executor, sql === null ? send : `with along as (${sql}) ${send}`, [...params, texts]);
+  if (texts.length === 0) return;
+  await execute(executor, `select pg_notify('${CHANNEL}', text) from unnest($1::text[]) as text`, [texts]);
 }
 
 /** SQL that sends the position of a log. @param name, position SQL of the values */

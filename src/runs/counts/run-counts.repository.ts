@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { rows, type SqlExecutor, type Statement } from '../../database/sql/sql.js';
+import { CHANNEL, sendNotice, textsOf, type CommitNotice } from '../../database/notices/commit-notice.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { type RunState, isTerminal } from '../machine/run-state.js';
 
 const STATE_COLUMN = {
@@ -73,6 +74,11 @@ const ADD = `insert into run_counts as c (
        )
            on conflict (since, slot) do update
           set ${ADD_EXCLUDED}`;
+const ANNOUNCE = `with counted as (
+         ${ADD}
+       )
+       select pg_notify('${CHANNEL}', text)
+         from unnest($12::text[]) as text`;
 
 export interface RunMinute {
   /** Its beginning. */
@@ -98,11 +104,26 @@ type MinuteRow = { readonly at: Date; readonly minute: Date | number | null } & 
 >;
 
 /**
- * The statement that adds to the counts, in the transaction that changes the runs. Each connection has its own row for each
- * second, so that transactions do not wait for each other.
+ * Adds to the counts, in the transaction that changes the runs. Each connection has its own row for each second, so that transactions
+ * do not wait for each other.
  */
-export function addRunCounts(delta: StateCountDelta, at: Date): Statement {
-  return { sql: ADD, params: [at.toISOString(), ...COUNT_COLUMNS.map((column) => delta.get(column))] };
+export async function addRunCounts(executor: SqlExecutor, delta: StateCountDelta, at: Date): Promise<void> {
+  if (!delta.isEmpty) await execute(executor, ADD, countsOf(delta, at));
+}
+
+/** Announces the commit of a transaction: adds to the counts as {@link addRunCounts} and sends the notice, in one statement. */
+export async function announceCommit(
+  executor: SqlExecutor,
+  delta: StateCountDelta,
+  at: Date,
+  notice: CommitNotice,
+): Promise<void> {
+  if (delta.isEmpty) return sendNotice(executor, notice);
+  await execute(executor, ANNOUNCE, [...countsOf(delta, at), textsOf(notice)]);
+}
+
+function countsOf(delta: StateCountDelta, at: Date): unknown[] {
+  return [at.toISOString(), ...COUNT_COLUMNS.map((column) => delta.get(column))];
 }
 
 /** SQL of the table `run_counts`, and of the oldest pending run. */

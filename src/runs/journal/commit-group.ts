@@ -1,14 +1,13 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
-import { sendNotice, shortRunId, type CommitNotice } from '../../database/notices/commit-notice.js';
+import { shortRunId, type CommitNotice } from '../../database/notices/commit-notice.js';
 import { Pipeline } from '../../database/sql/pipeline.js';
-import { execute } from '../../database/sql/sql.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
 import { completeBulkEntries, insertAuditRecords } from '../audit/audit.repository.js';
-import { addRunCounts } from '../counts/run-counts.repository.js';
+import { addRunCounts, announceCommit } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import { IdempotencyLedger, IdempotencyRepository } from '../idempotency/idempotency.repository.js';
@@ -232,13 +231,12 @@ export class GroupCommitter {
     notice: CommitNotice,
   ): Promise<ReadonlyMap<string, number>> {
     const { feed } = this.tables;
-    const added = counts.isEmpty ? null : addRunCounts(counts, now);
     if (feedEntries.length === 0 || !feed.isEnabled) {
-      await sendNotice(tx, notice, added);
+      await announceCommit(tx, counts, now, notice);
       return new Map();
     }
     const [, appended] = await Promise.all([
-      added && execute(tx, added.sql, added.params),
+      addRunCounts(tx, counts, now),
       feed.append(tx, feedEntries, notice),
     ]);
     return appended;

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import {
   addRunCounts,
   RunCountsRepository,
@@ -101,8 +101,7 @@ describe('the counts of runs', () => {
     delta.create(1);
     delta.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);
-    const { sql, params } = addRunCounts(delta, at);
-    await execute(database.dataSource, sql, params);
+    await addRunCounts(database.dataSource, delta, at);
   }
 
   test('equal what counting the table says, whatever two processes do at once', async () => {

@@ -14,9 +14,12 @@ import {
   RunCountsEntity,
   RunEntity,
 } from '../../../src/database/entities/run.entity.js';
-import { execute } from '../../../src/database/sql/sql.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
-import { addRunCounts, StateCountDelta } from '../../../src/runs/counts/run-counts.repository.js';
+import {
+  addRunCounts,
+  announceCommit,
+  StateCountDelta,
+} from '../../../src/runs/counts/run-counts.repository.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { CHANGING_FIELDS, INITIAL_VALUES, NO_OPTIONS } from '../../../src/runs/machine/run.js';
 import { FRESH } from '../../../src/runs/machine/decide.fixtures.js';
@@ -50,8 +53,10 @@ async function sendAll(manager: EntityManager): Promise<void> {
   await removeTimers(manager, []);
   await new EventRepository().append(manager, []);
   await new FeedRepository({ feedEnabled: true }).append(manager, []);
-  const counts = addRunCounts(new StateCountDelta(), NOW);
-  await execute(manager, counts.sql, counts.params);
+  const counts = new StateCountDelta();
+  counts.create(1);
+  await addRunCounts(manager, counts, NOW);
+  await announceCommit(manager, counts, NOW, {});
   const queue = queueWith();
   await queue.put(manager, []);
   await queue.put(manager, [KEYED]);
