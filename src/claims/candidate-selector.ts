@@ -32,6 +32,8 @@ export interface Selection {
   readonly candidates: readonly Candidate[];
   /** True when there might be more candidates: other transactions hold them. */
   readonly isContended: boolean;
+  /** Whether the strategy saw any run, candidate or not. */
+  readonly hasSeenRuns: boolean;
 }
 
 /** Numbers of runs in execution, by concurrency key. */
@@ -69,6 +71,7 @@ export class CandidateSelector {
     const lockedKeys = new Set<string>();
     const candidates: Candidate[] = [];
     const tried = new Set<string>();
+    let hasSeenRuns = false;
     let present = claimants;
     for (let round = 1; ; round += 1) {
       // Runs that others hold may return to the queue, which is not announced.
@@ -77,7 +80,8 @@ export class CandidateSelector {
       const options = { except: [...tried], withPlain: !isFifo, mayForget };
       const { runs: listed, lanes } = await this.lanes.list(manager, present, query, options);
       const queued = joined(head, listed, tried);
-      if (queued.length === 0) return { candidates, isContended };
+      hasSeenRuns ||= queued.length > 0;
+      if (queued.length === 0) return { candidates, isContended, hasSeenRuns };
       for (const { concurrencyKey: key, executing } of listed) {
         if (key !== null && executing !== null && !lockedKeys.has(key)) counts.set(key, executing);
       }
@@ -85,12 +89,12 @@ export class CandidateSelector {
       const choice = chooseEligible(strategy, present, queued, { lanes, counts }, { now, reachable });
       if (!isFifo) await this.#note(manager, choice, queued, now);
       const wanted = matched(choice.assignments, present, queued);
-      if (wanted.length === 0) return { candidates, isContended };
+      if (wanted.length === 0) return { candidates, isContended, hasSeenRuns };
       const taken = await this.#take(manager, wanted, { readHead, counts, lockedKeys, isLocked });
       candidates.push(...taken);
       for (const { run } of wanted) tried.add(run.id);
-      if (taken.length === wanted.length) return { candidates, isContended };
-      if (round === ROUNDS) return { candidates, isContended: true };
+      if (taken.length === wanted.length) return { candidates, isContended, hasSeenRuns };
+      if (round === ROUNDS) return { candidates, isContended: true, hasSeenRuns };
       present = present.map((claimant, i) =>
         withRuns(
           claimant,
@@ -111,6 +115,7 @@ export class CandidateSelector {
       this.lanes.discover(manager),
     ]);
     if (!isPlainEmpty || hasOtherLanes) return 'unseen';
+    if (this.queue.mayForget(manager)) await this.lanes.forgetEmpty(manager);
     return this.lanes.areEmpty ? 'none' : 'other';
   }
 

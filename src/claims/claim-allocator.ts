@@ -128,7 +128,8 @@ export class ClaimAllocator implements GroupClaims {
       held: held.get(worker.id) ?? [],
       max: max === undefined ? undefined : Math.min(max, limit),
     }));
-    const { candidates, isContended } = await this.selector.select(manager, claimants, { now, isRetry });
+    const selection = await this.selector.select(manager, claimants, { now, isRetry });
+    const { candidates, isContended, hasSeenRuns } = selection;
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     const assigned = await this.#assign(manager, within, now, policy);
     for (const [i, { at }] of served.entries()) {
@@ -137,7 +138,8 @@ export class ClaimAllocator implements GroupClaims {
       else if (isContended || within.length < candidates.length) outcomes[at] = CONTENDED;
     }
     const empty = served.filter(({ at }) => outcomes[at] === EMPTY);
-    if (empty.length === 0) return workers;
+    // A strategy that has seen runs knows already that the queue has some.
+    if (empty.length === 0 || (!isFifo && hasSeenRuns)) return workers;
     const rest = await this.selector.lookAtRest(manager);
     for (const { at } of empty) {
       if (rest === 'none') outcomes[at] = QUEUE_EMPTY;

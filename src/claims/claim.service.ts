@@ -44,6 +44,8 @@ interface Waiting {
   /** Version of the queue before the last try. */
   version: number;
   tries: number;
+  /** Whether the wait is over without a run: what is left is to look for its key. */
+  isOver: boolean;
   pauseMs: number;
   /** Why it tries again, until the claim that woke it is settled. */
   wakeUp: WakeUp | null;
@@ -79,6 +81,7 @@ export class ClaimService {
       worker: { id: workerId, offer: null },
       version: 0,
       tries: 0,
+      isOver: false,
       pauseMs: FIRST_PAUSE_MS,
       wakeUp: null,
     };
@@ -101,6 +104,8 @@ export class ClaimService {
   async #try(claim: Waiting): Promise<ClaimOutcome> {
     const { request, worker, capacity } = claim;
     const mayWait = request.waitMs > 0;
+    // Another request with this key may have been served in the meantime.
+    if (claim.isOver && !(await this.#hasServed(request.idempotency))) return EMPTY;
     await this.#assertCovers(request);
     claim.tries += 1;
     claim.version = mayWait ? this.waiting.version : 0;
@@ -117,7 +122,7 @@ export class ClaimService {
   async #waitAfter(outcome: ClaimOutcome, claim: Waiting): Promise<boolean> {
     const { kind, runs } = outcome;
     const { request, worker, capacity, version, endsAt } = claim;
-    const { workerId, caller, signal, idempotency } = request;
+    const { workerId, caller, signal } = request;
     const leftMs = endsAt - monotonicMs();
     switch (kind) {
       case 'served':
@@ -142,11 +147,11 @@ export class ClaimService {
         return leftMs > 0 && this.waiting.waitForWorker(workerId, leftMs, signal);
       case 'empty':
         this.#settle(claim, kind);
-        if (leftMs <= 0) return false;
+        if (leftMs <= 0 || claim.isOver) return false;
         claim.pauseMs = FIRST_PAUSE_MS;
         claim.wakeUp = await this.waiting.wait(version, capacity, leftMs, signal, worker);
-        // Another request with this key may have been served in the meantime.
-        return claim.wakeUp !== null || (!signal.aborted && this.#hasServed(idempotency));
+        claim.isOver = claim.wakeUp === null;
+        return !signal.aborted || claim.wakeUp !== null;
     }
   }
 

@@ -194,6 +194,8 @@ export class WaitingClaims implements OnModuleDestroy {
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
         if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, [PLAIN], () => true);
+        // A claim that comes before the notice must not take the queue to be empty.
+        else this.#version += 1;
       }),
     ];
   }

@@ -5,7 +5,10 @@ import type { PooledWorker } from '../workers/pool/worker-pool.js';
 import { WorkersService } from '../workers/workers.service.js';
 import { WaitingClaims } from './waiting-claims.js';
 
-/** Lets claims that wait try again when their workers report or are resumed, in this process and in the others. */
+/**
+ * Lets claims that wait try again when their workers report to this process or are resumed there; in other processes too, when a worker
+ * has other tags, capabilities or GPUs, or more resources.
+ */
 @Injectable()
 export class WorkerReports implements OnModuleInit {
   constructor(

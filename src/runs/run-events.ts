@@ -9,7 +9,7 @@ import {
   type CommittedEvent,
   type EventPlace,
 } from './events/committed-event.js';
-import { CommittedGroups } from './journal/committed-groups.js';
+import { CommittedGroups, type CommittedGroup } from './journal/committed-groups.js';
 import { committedEventsOf } from './journal/decide-group.js';
 
 /** A page of all events of the deployment. */
@@ -44,9 +44,19 @@ export class RunEvents implements OnModuleInit {
     groups: CommittedGroups,
   ) {
     this.committed$ = groups.pipe(
-      mergeMap(({ changes }) => committedEventsOf(changes)),
+      mergeMap((group) => this.#eventsOf(group)),
       share(),
     );
+  }
+
+  /** None if they cannot be told, which is logged: the stream goes on. */
+  #eventsOf({ changes }: CommittedGroup): readonly CommittedEvent[] {
+    try {
+      return committedEventsOf(changes);
+    } catch (error) {
+      this.logger.error('Events were not published', error instanceof Error ? error.stack : String(error));
+      return [];
+    }
   }
 
   onModuleInit(): void {

@@ -115,7 +115,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     if (lanes.size === 0) return { runs: [], lanes: new Map() };
     const ids = claimants.map(({ id }) => id);
     const runs = await listCandidates(manager, [...kinds.values()], ids, query, except);
-    if (mayForget) await this.#forgetEmpty(manager, lanes, runs, version);
+    if (mayForget) await this.forgetEmpty(manager, lanes, runs, version);
     const laneOf = ({ id, lane }: CandidateRun): [string, Lane] => [id, lanes.get(lane) ?? PLAIN];
     return { runs, lanes: new Map(runs.map(laneOf)) };
   }
@@ -149,12 +149,17 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     return leads.flatMap((lead) => [...(this.#byLead.get(lead) ?? [])].filter((lane) => serves(offer, lane)));
   }
 
-  /** Checks the lanes in which a claim saw no run. */
-  async #forgetEmpty(
+  /**
+   * Forgets those of the lanes that have no run; asks of a lane once a second at most. The transaction must not have removed runs.
+   * @param lanes default: all that are known, of which some serve no worker that claims here
+   * @param runs those that a claim saw in them
+   * @param version from before it looked
+   */
+  async forgetEmpty(
     manager: EntityManager,
-    lanes: ReadonlyMap<string, Lane>,
-    runs: readonly CandidateRun[],
-    version: number,
+    lanes: ReadonlyMap<string, Lane> = this.#active,
+    runs: readonly CandidateRun[] = [],
+    version = this.#version,
   ): Promise<void> {
     const seen = new Set(runs.map(({ lane }) => lane));
     const now = monotonicMs();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test, vi } from 'vitest';
+import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
@@ -132,6 +133,22 @@ describe('a waiting claim on an empty queue', () => {
     assert.equal(here.submitted, 1);
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
     assert.equal(here.submitted, 1);
+  });
+
+  test('costs nothing although this process knows a lane whose run another process has taken', async () => {
+    await there.knowTagged('tagged', 'gpu');
+    const { id } = await createOn(there.journal, {
+      selector: ['gpu'],
+      requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [], gpus: null }),
+    });
+    await until(
+      () => here.lanes.servedBy({ id: 'x', has: new Set(['tag:gpu']), gpus: [] }).length > 0,
+      'it is heard',
+    );
+    assert.deepEqual(await there.claim('tagged', { wait: 0 }), [id]);
+    await here.settle();
+    assert.deepEqual(await here.claim('w', { wait: 1 }), []);
+    assert.equal(here.submitted, 0);
   });
 
   test('with a key that another process or this one before a restart has served gets those runs at once', async () => {

@@ -37,10 +37,12 @@ export class Executions {
     return this.list().flatMap(({ ending }) => ending ?? []);
   }
 
-  /** Starts an execution. Stops those of other attempts of the run, and waits for their ends first. */
+  /** Starts an execution. Stops those of other attempts of the run, unless they are later ones, and waits for their ends first. */
   start(execution: RunExecution): void {
     const { id, attempt } = execution.claimed;
-    const older = [...this.ends].filter(([{ claimed }]) => claimed.id === id);
+    const older = [...this.ends].filter(
+      ([{ claimed }]) => claimed.id === id && (claimed.attempt ?? 0) <= (attempt ?? Infinity),
+    );
     const why = `this worker claimed attempt ${attempt}`;
     for (const [other] of older) other.stop({ kind: 'lost', why });
     const end = this.execute(
