@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
-import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
+import { CHANNEL, POSITIONS_BYTES, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
 import { RowArrays, rows, type SqlExecutor } from '../database/sql/sql.js';
 import type { FeedEvent } from './cache/feed-tail.js';
 
@@ -59,7 +59,8 @@ interface BoundsRow {
   readonly last: string;
 }
 
-// Of a feed with entries only `last_position` changes, so that the update writes no index.
+// Of a feed with entries only `last_position` changes, so that the update writes no index. The notice of the commit, in texts by `textsOf`, is
+// sent with the positions of the topics.
 const APPEND = `with added as materialized (
          select v.*, row_number() over (partition by v.topic order by v.n) as nth
            from unnest($2::text[], $3::uuid[], $4::integer[], $5::timestamptz[], $6::integer[])
@@ -85,7 +86,19 @@ const APPEND = `with added as materialized (
            join counters c on c.topic = a.topic
        )
        select topic, last_position as last,
-              ${sendTopics('$1', 'select topic as name, last_position as position from counters')}
+              (
+                select count(pg_notify('${CHANNEL}', coalesce(n.text || p.text, n.text, p.text)::text))
+                  from (
+                    select nth, jsonb_build_object('topics', jsonb_object_agg(topic, last_position)) as text
+                      from (
+                        select topic, last_position,
+                               1 + sum(octet_length(to_json(topic)::text) + 24) over (order by topic) / ${POSITIONS_BYTES} as nth
+                          from counters
+                      ) numbered
+                     group by nth
+                  ) p
+                  full join unnest($1::jsonb[]) with ordinality as n (text, nth) on n.nth = p.nth
+              )
          from counters`;
 const NEW_ENTRIES = RowArrays.of<keyof FeedAppend | 'n'>(APPEND);
 

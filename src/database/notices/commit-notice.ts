@@ -8,7 +8,7 @@ export const CHANNEL = 'longshore_commit';
  * the rest of a notice comes in further ones.
  */
 const NAMES_BYTES = 4_500;
-const POSITIONS_BYTES = 1_500;
+export const POSITIONS_BYTES = 1_500;
 
 /** What a commit tells every process; a part is absent if it has nothing to tell. */
 export interface CommitNotice {
@@ -59,26 +59,6 @@ export async function sendNotice(executor: SqlExecutor, notice: CommitNotice): P
 /** SQL that sends the position of a log. @param name, position SQL of the values */
 export function sendLogPosition(name: string, position: string): string {
   return `pg_notify('${CHANNEL}', jsonb_build_object('logs', jsonb_build_object(${name}, ${position}))::text)`;
-}
-
-/**
- * SQL of a scalar subquery that sends a notice with the positions of topics. @param texts parameter: the notice by {@link textsOf}
- * @param positions SQL of the rows `name`, `position`
- */
-export function sendTopics(texts: string, positions: string): string {
-  return `(
-         select count(pg_notify('${CHANNEL}', coalesce(n.text || p.text, n.text, p.text)::text))
-           from (
-             select nth, jsonb_build_object('topics', jsonb_object_agg(name, position)) as text
-               from (
-                 select *,
-                        1 + sum(octet_length(to_json(name)::text) + 24) over (order by name) / ${POSITIONS_BYTES} as nth
-                   from (${positions}) each
-               ) numbered
-              group by nth
-           ) p
-           full join unnest(${texts}::jsonb[]) with ordinality as n (text, nth) on n.nth = p.nth
-       )`;
 }
 
 /** The notice as JSON texts, each for one notification. */

@@ -1,8 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { IdempotencyKeyEntity } from '../../database/entities/run.entity.js';
-import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
+import { execute, RowArrays, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { IdempotencyMismatch } from '../run.errors.js';
 
 export interface IdempotencyKey extends Idempotency {
@@ -17,26 +15,21 @@ export interface RegisteredKey extends Idempotency {
   readonly isNew: boolean;
 }
 
-const IDEMPOTENCY_KEYS = new EntityTable(IdempotencyKeyEntity);
-
-const REGISTERED = ['scope', 'requestHash', 'runId'] as const;
-const NEW_KEYS = IDEMPOTENCY_KEYS.unnest(REGISTERED);
 // The update changes nothing: it locks an earlier row and returns it. A row that was just inserted has no xmax.
-const REGISTER = `insert into ${IDEMPOTENCY_KEYS.name} as k (${IDEMPOTENCY_KEYS.columns(REGISTERED)}, created_at)
-       select ${IDEMPOTENCY_KEYS.columns(REGISTERED, 'v')}, clock_timestamp()
-         from ${NEW_KEYS.sql}
+const REGISTER = `insert into idempotency_keys as k (scope, request_hash, run_id, created_at)
+       select v.scope, v.request_hash, v.run_id, clock_timestamp()
+         from unnest($1::text[], $2::text[], $3::uuid[]) as v (scope, request_hash, run_id)
         order by v.scope
            on conflict (scope) do update
           set scope = excluded.scope
-    returning ${IDEMPOTENCY_KEYS.select('k', REGISTERED)}, k.xmax = 0 as "isNew"`;
+    returning k.scope, k.request_hash as "requestHash", k.run_id as "runId", k.xmax = 0 as "isNew"`;
+const NEW_KEYS = RowArrays.of<'scope' | 'requestHash' | 'runId'>(REGISTER);
 
-const NEW_CLAIMS = IDEMPOTENCY_KEYS.unnest(['scope', 'requestHash'], { extra: { claimed: 'json' } });
-const INSERT_CLAIMS = `insert into ${IDEMPOTENCY_KEYS.name} (${IDEMPOTENCY_KEYS.columns(['scope', 'requestHash', 'claimed', 'createdAt'])})
-       select scope, request_hash,
-              array(select id::uuid from json_array_elements_text(claimed) as id),
-              clock_timestamp()
-         from ${NEW_CLAIMS.sql}
+const INSERT_CLAIMS = `insert into idempotency_keys (scope, request_hash, claimed, created_at)
+       select scope, request_hash, array(select id::uuid from json_array_elements_text(claimed) as id), clock_timestamp()
+         from unnest($1::text[], $2::text[], $3::json[]) as v (scope, request_hash, claimed)
         order by scope`;
+const NEW_CLAIMS = RowArrays.of<'scope' | 'requestHash' | 'claimed'>(INSERT_CLAIMS);
 
 @Injectable()
 export class IdempotencyRepository {
@@ -57,7 +50,7 @@ export class IdempotencyRepository {
   async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
     await execute(
       manager,
-      `delete from ${IDEMPOTENCY_KEYS.name}
+      `delete from idempotency_keys
         where scope = any($1::text[])`,
       [scopes],
     );
@@ -80,7 +73,7 @@ export class IdempotencyRepository {
     const found = await rows<{ scope: string; claimed: string[] }>(
       executor,
       `select scope, claimed
-         from ${IDEMPOTENCY_KEYS.name}
+         from idempotency_keys
         where scope = any($1::text[])
           and claimed is not null`,
       [scopes],
@@ -92,7 +85,7 @@ export class IdempotencyRepository {
     const [key] = await rows<RegisteredKey>(
       manager,
       `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew"
-         from ${IDEMPOTENCY_KEYS.name}
+         from idempotency_keys
         where scope = $1`,
       [scope],
     );
@@ -103,10 +96,10 @@ export class IdempotencyRepository {
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(
       manager,
-      `delete from ${IDEMPOTENCY_KEYS.name}
+      `delete from idempotency_keys
         where scope in (
                 select scope
-                  from ${IDEMPOTENCY_KEYS.name}
+                  from idempotency_keys
                  where created_at < $1
                  order by created_at
                  limit $2

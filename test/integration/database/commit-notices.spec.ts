@@ -5,14 +5,10 @@ import { connect, createServer, type Socket } from 'node:net';
 import { beforeAll, describe, test } from 'vitest';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
-import {
-  sendNotice,
-  sendTopics,
-  textsOf,
-  type CommitNotice,
-} from '../../../src/database/notices/commit-notice.js';
+import { v7 as uuidv7 } from 'uuid';
+import { sendNotice, type CommitNotice } from '../../../src/database/notices/commit-notice.js';
 import { CommitNotices, type NotificationTimes } from '../../../src/database/notices/commit-notices.js';
-import { rows } from '../../../src/database/sql/sql.js';
+import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { createLog, type Log } from '../../../src/common/logging/logger.js';
 import { until } from '../../support/service-process.js';
 import { countListening } from '../../support/postgres/listening-sessions.js';
@@ -244,7 +240,6 @@ describe('commit notices', () => {
     const topics = ids(300, 4, 'x').map((id) => id + '\u{1f600}'.repeat(125));
     const notice = {
       queue: { plain: 1 },
-      servedBy: 'me',
       runs: ids(400, 12, 'r'),
       freedWorkers: ids(200, 128, 'f'),
       slotWorkers: ids(3, 128, 's'),
@@ -255,11 +250,19 @@ describe('commit notices', () => {
       await heard.until((names) => names.length === 1);
       for (const named of [topics, topics.slice(0, 1), []]) {
         heard.notices.splice(0);
-        await rows(
-          database.dataSource,
-          `select ${sendTopics('$1', 'select t as name, length(t) as position from unnest($2::text[]) as t')}`,
-          [textsOf(notice), named],
-        );
+        const entries = named.map((topic) => ({
+          topic,
+          runId: uuidv7(),
+          eventIndex: 0,
+          recordedAt: new Date(),
+        }));
+        if (entries.length === 0) await sendNotice(database.dataSource, notice);
+        else
+          await new FeedRepository({ feedEnabled: true }).append(
+            database.dataSource.manager,
+            entries,
+            notice,
+          );
         await send('last');
         await heard.until((names) => names.at(-1) === 'last');
         const got = heard.notices.slice(0, -1).map((each) => each ?? {});

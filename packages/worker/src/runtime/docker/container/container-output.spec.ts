@@ -186,7 +186,14 @@ describe('the output of a container that ends while its reader is slow', () => {
   const engine = FakeDockerEngine.forEachTest();
 
   it('says that lines may be missing when the reader had stopped the engine', async () => {
-    const readAhead = { fastBytes: 1000, slowBytes: 1000, pauseMs: 1, toleratedMs: 0, onTheWayBytes: 1e8 };
+    const readAhead = {
+      fastBytes: 1000,
+      slowBytes: 1000,
+      pauseMs: 1,
+      toleratedMs: 0,
+      behindMs: 60_000,
+      onTheWayBytes: 1e8,
+    };
     const container = await runtimeOn(engine, { timing: { ...TIMING, readAhead } }).start(
       containerSpec('tool'),
     );

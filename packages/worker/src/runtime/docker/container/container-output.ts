@@ -78,8 +78,8 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
 /**
  * The output of a container. It is read from the attached connection, ahead of the consumer up to a limit (`ReadAhead`), which
  * slows the container down to the pace of the consumer.
- * When this connection breaks, the rest is read from the engine's log, if it has one, without repeating what was read. After an
- * earlier process, all of it is.
+ * When this connection breaks, or the engine may have dropped its end, the rest is read from the engine's log, if it has one, without repeating
+ * what was read. After an earlier process, all of it is.
  */
 export class ContainerOutput {
   /** Bytes that were read of each stream since `checkpoint`. */
@@ -96,6 +96,8 @@ export class ContainerOutput {
   private pending: Chunk[] = [];
   /** Whether the log lacks the beginning that an earlier process has read. */
   private isForeign = false;
+  /** What stands where the engine's log does not continue what was read. */
+  private gapLine = GAP_LINE;
 
   constructor(
     private readonly container: Dockerode.Container,
@@ -137,27 +139,31 @@ export class ContainerOutput {
           this.count(chunk);
           yield this.noted(chunk);
         }
-        if (ahead.mayLackEnd) yield this.note(SLOW_LINE);
+        if (ahead.mayLackEnd && !hasLog) yield this.note(SLOW_LINE);
+        else if (ahead.mayLackEnd) this.gapLine = SLOW_LINE;
       } catch (error) {
         this.warn(error);
       }
       this.brokeAtMs = Date.now();
-      isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
+      isWhole = this.isWhole() && this.gapLine === GAP_LINE && this.hasEndedWith(ahead.endedAt);
     }
     let hasEnded = await settlesWithin(this.end, pauseMs);
     if (hasEnded && (await isWhole)) return;
     if (!hasLog) {
       await this.end.catch(() => undefined);
-      if (!(await isWhole)) yield this.note(GAP_LINE);
+      if (!(await isWhole)) yield this.note(this.gapLine);
       return;
     }
     if (this.current !== null)
-      log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
+      log.warn(
+        { container: this.container.id },
+        'the output of a container may lack its end, reading from its log',
+      );
     for (let tries = 0; tries < REST_TRIES;) {
       try {
         const isFound = yield* this.fromLog();
         if (hasEnded && this.isWhole()) {
-          if (!isFound) yield this.note(GAP_LINE);
+          if (!isFound) yield this.note(this.gapLine);
           if (await this.isAfterRestart()) yield this.note(RESTART_LINE);
           return;
         }
@@ -170,7 +176,7 @@ export class ContainerOutput {
       if (hasEnded) await sleep(pauseMs);
       pauseMs = Math.min(pauseMs * 2, timing.retryMs * 16);
     }
-    if (!(await isWhole)) yield this.note(GAP_LINE);
+    if (!(await isWhole)) yield this.note(this.gapLine);
   }
 
   /**
@@ -228,7 +234,7 @@ export class ContainerOutput {
         isFound = true;
         log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
         if (isForeign) yield* this.goOnWithout();
-        yield this.note(GAP_LINE);
+        yield this.note(this.gapLine);
         skip.stdout = skip.stderr = 0;
       }
       if (isLost) {

@@ -7,7 +7,14 @@ import { READ_AHEAD, ReadAhead } from './read-ahead.js';
 
 const CHUNK = Buffer.alloc(10, 'x');
 /** Five chunks fast, ten slowly. */
-const LIMITS = { fastBytes: 50, slowBytes: 100, pauseMs: 1, toleratedMs: 0, onTheWayBytes: 40 };
+const LIMITS = {
+  fastBytes: 50,
+  slowBytes: 100,
+  pauseMs: 1,
+  toleratedMs: 0,
+  behindMs: 60_000,
+  onTheWayBytes: 40,
+};
 
 /** A source that counts what was taken of it. */
 class Source {
@@ -68,6 +75,19 @@ describe('output that is read ahead', () => {
       // So that the stop takes a time that a clock can see.
       const stoppedAt = performance.now();
       await until(() => performance.now() > stoppedAt);
+      await buffer(ahead.output);
+      assert.equal(ahead.mayLackEnd, mayLackEnd);
+    }
+  });
+
+  it('may lack its end when its reader was behind for long before, and not when it has caught up', async () => {
+    for (const [behindMs, mayLackEnd] of [
+      [-1, true],
+      [60_000, false],
+    ] as const) {
+      const source = new Source(12);
+      const ahead = new ReadAhead(source.stream, { ...LIMITS, behindMs });
+      await until(() => source.stream.readableEnded);
       await buffer(ahead.output);
       assert.equal(ahead.mayLackEnd, mayLackEnd);
     }

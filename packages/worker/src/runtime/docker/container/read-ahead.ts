@@ -10,6 +10,8 @@ export interface ReadAheadLimits {
   readonly pauseMs: number;
   /** A chunk that waited for longer than this may have cost the end of the output, in milliseconds. */
   readonly toleratedMs: number;
+  /** The end of an output whose consumer was behind for longer than this before may be lacking, in milliseconds. */
+  readonly behindMs: number;
   /** Most bytes on their way between a program and the reader of its output. */
   readonly onTheWayBytes: number;
 }
@@ -25,6 +27,7 @@ export const READ_AHEAD: ReadAheadLimits = {
   slowBytes: 8 * MIB,
   pauseMs: 100,
   toleratedMs: 1_000,
+  behindMs: 1_000,
   onTheWayBytes: 4 * MIB,
 };
 
@@ -39,6 +42,8 @@ export class ReadAhead {
   endedAt = Infinity;
   private bytes = 0;
   private stoppedAt = -Infinity;
+  /** Since when the consumer has been behind, in milliseconds of performance.now(); null: it is not. */
+  private behindSince: number | null = null;
 
   constructor(
     source: Readable,
@@ -51,9 +56,14 @@ export class ReadAhead {
     void this.copy(source);
   }
 
-  /** Whether the engine may have dropped the end of the output, because the consumer stopped the reading near it. */
+  /**
+   * Whether the engine may have dropped the end of the output: the consumer stopped the reading near it, or was behind for a while before, in
+   * which pauses that come late on a busy machine add up.
+   */
   get mayLackEnd(): boolean {
-    return this.bytes - this.stoppedAt <= this.limits.onTheWayBytes;
+    const { onTheWayBytes, behindMs } = this.limits;
+    const isBehind = this.behindSince !== null && this.endedAt - this.behindSince > behindMs;
+    return isBehind || this.bytes - this.stoppedAt <= onTheWayBytes;
   }
 
   private async copy(source: Readable): Promise<void> {
@@ -62,8 +72,10 @@ export class ReadAhead {
       for await (const chunk of source) {
         if (output.destroyed) return;
         this.bytes += chunk.length;
-        if (!output.write(chunk)) await this.untilRoom();
-        else if (output.writableLength > 0) await sleep(limits.pauseMs);
+        const hasRoom = output.write(chunk);
+        this.behindSince = output.writableLength === 0 ? null : (this.behindSince ?? performance.now());
+        if (!hasRoom) await this.untilRoom();
+        else if (this.behindSince !== null) await sleep(limits.pauseMs);
       }
       this.endedAt = performance.now();
       output.end();
