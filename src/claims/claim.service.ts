@@ -8,7 +8,7 @@ import { JournalOverloaded } from '../runs/run.errors.js';
 import { IdempotencyRepository, type Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { EMPTY, type Claim, type ClaimOutcome } from '../runs/journal/command.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
-import { offerOf, type Offer } from '../runs/queue/lane.js';
+import { offerOf, type Demands, type Offer } from '../runs/queue/lane.js';
 import { WorkerPool } from '../workers/pool/worker-pool.js';
 import { WaitingClaims, type CapacityListener } from './waiting-claims.js';
 import type { WakeUp } from './waves.js';
@@ -156,8 +156,7 @@ export class ClaimService {
   }
 
   /** Reports the outcome of the try for which the claim was woken. */
-  #settle(claim: Waiting, ...outcome: Parameters<WakeUp['settle']> | [ClaimOutcome['kind']]): void {
-    const [kind, taken = []] = outcome;
+  #settle(claim: Waiting, kind: ClaimOutcome['kind'], taken: readonly Demands[] = []): void {
     claim.wakeUp?.settle(kind, taken);
     claim.wakeUp = null;
   }
