@@ -16,6 +16,7 @@ const SETTLED = [
   'op_definition_version',
   'rerun_of',
   'reruns',
+  'schedule',
   'selector',
   'source',
   'start_at',
