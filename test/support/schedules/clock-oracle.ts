@@ -62,10 +62,10 @@ export function findOccurrences({ shown }: ZoneClock): Occurrences {
   const greatest = shown.reduce((one, other) => Math.max(one, other), -Infinity);
   const first = new Int32Array(greatest - least + 1).fill(-1);
   const last = new Int32Array(greatest - least + 1).fill(-1);
-  for (const [index, minute] of shown.entries()) {
+  shown.forEach((minute, index) => {
     if (first[minute - least] === -1) first[minute - least] = index;
     last[minute - least] = index;
-  }
+  });
   return { least, first, last };
 }
 
@@ -88,15 +88,17 @@ export function fire(
       marks[index] = Math.max(marks[index] ?? NOTHING, what);
     };
     if (expression.everyHour) {
-      for (const [index, minute] of clock.shown.entries()) if (includes(minute)) mark(index, FIRES);
+      clock.shown.forEach((minute, index) => {
+        if (includes(minute)) mark(index, FIRES);
+      });
       continue;
     }
-    for (const [i, first] of when.first.entries()) {
+    when.first.forEach((first, i) => {
       const minute = when.least + i;
-      if (!includes(minute)) continue;
+      if (!includes(minute)) return;
       if (first === -1) mark(findReplacement(minute, clock, when), FIRES_FOR_SKIPPED);
       else mark(first, when.last[i] === first ? FIRES : FIRES_FOR_REPEATED);
-    }
+    });
   }
   return marks;
 }
