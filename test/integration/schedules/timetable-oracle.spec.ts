@@ -38,9 +38,13 @@ const REMARKABLE: readonly ZoneYears[] = [
   { zone: 'Pacific/Kiritimati', year: 1994 }, // skips the last day of a year
 ];
 
-/** In the tier fast two, otherwise every one of Intl. */
+/** In the tier fast two, otherwise every one of Intl, in the tier soak in random years. */
 function drawZones(random: SeededRandom): ZoneYears[] {
-  const ofIntl = Intl.supportedValuesOf('timeZone').map((zone) => ({ zone, year: 2025 }));
+  const year = random.int(
+    atDepth({ fast: 2025, all: 2025, soak: 1972 }),
+    atDepth({ fast: 2025, all: 2025, soak: 2097 }),
+  );
+  const ofIntl = Intl.supportedValuesOf('timeZone').map((zone) => ({ zone, year }));
   const all = [...REMARKABLE, ...ofIntl];
   const count = atDepth({ fast: 2, all: all.length, soak: all.length });
   if (count === all.length) return all;
