@@ -77,12 +77,13 @@ export class ScheduleRepository {
 
   /** Stores a schedule as a whole, and tells every process when it is due. */
   async put(manager: EntityManager, schedule: StoredSchedule, now: Date): Promise<ScheduleEntity> {
-    const { run, labels, cron } = schedule;
+    const { run, labels, cron, applied } = schedule;
     const values = {
       ...schedule,
       run: stringifyJson(run),
       labels: labels && stringifyJson(labels),
       cron: cron && stringifyJson(cron),
+      applied: applied && stringifyJson(applied),
     };
     const [stored] = await rows<ScheduleEntity>(manager, PUT, NEW.params([values]));
     if (!stored) throw new Error('a schedule was not stored');

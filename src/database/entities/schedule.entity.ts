@@ -1,5 +1,6 @@
 import { Check, Column, Entity, ForeignKey, Index, PrimaryColumn, PrimaryGeneratedColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Applied } from './definition.entity.js';
 
 /** What happens at a time while earlier runs of the schedule have not ended. */
 export const OVERLAPS = ['skip', 'allow', 'queue_one', 'cancel_previous'] as const;
@@ -50,6 +51,8 @@ export class ScheduleEntity {
   /** Seconds back to which times are made up for. */
   @Column('integer', { name: 'window_s' }) windowS: number;
   @Column('integer', { name: 'pause_after_failures', nullable: true }) pauseAfterFailures: number | null;
+  /** null: it was not stored by `longshore apply`. */
+  @Column('json', { nullable: true }) applied: Applied | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
   @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
