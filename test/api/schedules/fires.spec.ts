@@ -56,13 +56,7 @@ describe('a schedule', () => {
       [run.schedule.id, run.source, run.created_by, run.labels],
       ['each', 'schedule', null, { team: 'a', day: 'y' }],
     );
-    assert.deepEqual(run.args, [
-      shift(-MINUTE),
-      run.schedule.time.slice(0, 10),
-      'nightly',
-      '--big',
-      '1e+21',
-    ]);
+    assert.deepEqual(run.args, [shift(-MINUTE), run.schedule.time.slice(0, 10), 'nightly', '--big', '1e+21']);
     assert.deepEqual(run.env, { NEXT: shift(MINUTE), COST: '${x}' });
     const explained = (await service.send('GET', `/runs/${run.id}/explain`)).body;
     assert.deepEqual(explained.schedule, run.schedule);
