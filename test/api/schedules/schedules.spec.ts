@@ -10,6 +10,8 @@ describe('schedules', () => {
   beforeAll(() => steps.stopJobs());
   const put = (body: object): ReturnType<typeof service.send> =>
     service.send('PUT', '/schedules/refused', { body });
+  const preview = (body: object): ReturnType<typeof service.send> =>
+    service.send('POST', '/schedules/preview', { body });
   const RUN = { image: 'image' };
 
   test('are created and replaced as a whole, with their defaults, and each change is in the audit log', async () => {
@@ -108,8 +110,6 @@ describe('schedules', () => {
   });
 
   test('preview their next times, and say where the clock was changed', async () => {
-    const preview = (body: object): ReturnType<typeof service.send> =>
-      service.send('POST', '/schedules/preview', { body });
     const spring = await preview({
       cron: ['30 2 * * *'],
       timezone: 'Europe/Berlin',
