@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli, ended, type CliEnd } from '../../support/programs/cli.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
-import { startService, until, type ServiceProcess } from '../../support/service-process.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
 
 const ADMIN = 'e2e-admin-key-of-the-tests';
 const YEARLY = '0 0 1 1 *';
@@ -92,9 +92,8 @@ describe('schedules on the command line', () => {
     test('trigger --wait follows the run, and its exit code says how the run ended', async () => {
       await ok('schedule', 'set', 'waited', '--cron', YEARLY, '--image', 'i');
       const waiting = await cli.start('schedule', 'trigger', 'waited', '--wait', '--no-logs');
-      await until(() => /SUBMITTED/.test(waiting.output), 'the run is followed');
-      const { body } = await send('GET', '/schedules/waited');
-      await send('POST', `/runs/${body.last[0].run_id}/cancel`, {});
+      const [, id = ''] = await waiting.untilOutput(/^run (\S{36})$/m);
+      await send('POST', `/runs/${id}/cancel`, {});
       assert.equal((await ended(waiting)).code, 1, waiting.output);
     });
 
