@@ -50,6 +50,7 @@ const explained = {
   requirements: null,
   concurrency: null,
   paused_by: new Array<never>(),
+  schedule: null,
   missing_secrets: new Array<string>(),
   workers: [],
 } as const;

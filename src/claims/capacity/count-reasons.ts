@@ -7,7 +7,7 @@ import type { Demand } from './demand.reader.js';
 
 /** The pending runs by the reason for which they wait; those of kinds that were not read count as `queue`. */
 export function countReasons(
-  { all, startAt, paused, kinds }: Pick<Demand, 'all' | 'startAt' | 'paused' | 'kinds'>,
+  { all, startAt, held, paused, kinds }: Pick<Demand, 'all' | 'startAt' | 'held' | 'paused' | 'kinds'>,
   workers: readonly PooledWorker[],
   strategy: SchedulingStrategy,
 ): ReasonCounts {
@@ -15,8 +15,8 @@ export function countReasons(
   const counts = noneByReason();
   counts.start_at = startAt;
   counts.paused = paused;
-  counts.back_off = waiting.runs - startAt - paused;
-  counts.concurrency = heldBack;
+  counts.back_off = waiting.runs - startAt - held - paused;
+  counts.concurrency = heldBack + held;
   counts.queue = ready.runs - heldBack;
   const ofWorkers = new WorkerKinds(workers);
   const rooms = new Map<string, ((shape: Shape) => number) | undefined>();

@@ -64,7 +64,7 @@ const hasTerm = (kind: string, values: string): string => `(
 const HOLDS = `${IS_ACTIVE}
           and (p.definitions is null or r.definition_id = any(p.definitions))
           and (p.creators is null or r.created_by = any(p.creators))
-          and p.schedules is null
+          and (p.schedules is null or r.schedule_id = any(p.schedules))
           and ${hasTerm('label', 'p.labels')}
           and ${hasTerm('selector', 'p.selector')}`;
 

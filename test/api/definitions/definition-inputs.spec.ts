@@ -33,6 +33,10 @@ const runOf = (definition: string, body: object | string = {}): Promise<TestAnsw
 const preview = (definition: string, body: object, headers = {}): Promise<TestAnswer> =>
   service.send('POST', `${definition}/runs?dry_run=true`, { body, headers, key: KEYS.client });
 
+const UNKNOWN =
+  'unknown, only ${inputs.NAME}, ${run.id}, ${run.name}, ${group.id}, ${array.index}, ${array.size}, ${schedule.time}, ' +
+  '${schedule.date}, ${schedule.previous} and ${schedule.next} are replaced; $${ is a literal ${';
+
 describe('references in command, args and env of a definition', () => {
   test('are replaced when a run is created, which stores and shows the result; the definition shows its text', async () => {
     const options = {
@@ -100,13 +104,13 @@ describe('references in command, args and env of a definition', () => {
     const refused = await store({
       command: ['sh'],
       args: ['-ec', 'echo ${inputs.text}', '${inputs.modle}', '${HOME}'],
-      env: { A: '${array.index}' },
+      env: { A: '${array.rank}' },
     });
     const known = 'only ${inputs.NAME} and ${run.id} are replaced; $${ is a literal ${';
     assertInvalid(refused, [
       'args[2]: ${inputs.modle}: no such input',
       `args[3]: \${HOME}: unknown, ${known}`,
-      `env.A: \${array.index}: unknown, ${known}`,
+      `env.A: \${array.rank}: unknown, ${known}`,
     ]);
     assert.equal((await service.send('GET', `/definitions/def-${made}`)).status, 404);
     assertInvalid(await store({ command: ['sh'], args: ['-ec', 'echo ${inputs.text}'] }), [

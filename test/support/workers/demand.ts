@@ -99,6 +99,7 @@ export function countOneByOne(
     all: stagesOf(counted),
     startAt: 0,
     paused: counted.filter(isHeldByPause).length,
+    held: 0,
     kinds: inAnyOrder(
       demandsOf(
         counted.filter((one) => !isHeldByPause(one) && (one.place === 'plain' || one.isAdmitted)),
