@@ -32,7 +32,9 @@ interface Walk {
 const NOTHING: Walk = { written: 0, isEnded: true, isComplete: true };
 
 /** Whether the pause `p` has not changed since it was read. */
-const AS_READ = '(p.name, p.xmin) in (select * from unnest($1::text[], $2::xid[]))';
+const AS_READ = `exists (
+              select from unnest($1::text[], $2::xid[]) as v (name, written_by) where v.name = p.name and v.written_by = p.xmin
+            )`;
 
 /** Lets the rows of the queue follow the pauses: marks those of runs that are held, and makes the others claimable again. */
 @Injectable()
