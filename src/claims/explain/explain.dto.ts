@@ -286,7 +286,11 @@ export class RunExplanationDto {
 }
 
 export function toPausedByDtos({ pausedBy }: RunStatus): ExplainedPauseDto[] {
-  return pausedBy.map(({ name, reason, untilAt }) => ({ name, reason, until: untilAt?.toISOString() ?? null }));
+  return pausedBy.map(({ name, reason, untilAt }) => ({
+    name,
+    reason,
+    until: untilAt?.toISOString() ?? null,
+  }));
 }
 
 export function toDeadlineDto({ run, now }: RunStatus): ExplainedDeadlineDto | null {

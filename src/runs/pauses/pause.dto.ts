@@ -64,7 +64,10 @@ export class PauseConditionsInputDto {
   /** Ids of the API keys that created the run. */
   @OptionalField()
   @IsTextList(
-    { pattern: /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/, form: 'the id of an API key (a UUID)' },
+    {
+      pattern: /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/,
+      form: 'the id of an API key (a UUID)',
+    },
     VALUES,
   )
   created_by?: string[];
@@ -89,7 +92,10 @@ export class PutPauseDto {
   until?: string;
 }
 
-@ApiSchema({ name: 'PauseConditions', description: 'The runs of a pause, with the conditions that were given.' })
+@ApiSchema({
+  name: 'PauseConditions',
+  description: 'The runs of a pause, with the conditions that were given.',
+})
 export class PauseConditionsDto {
   /** Present for a pause of all runs. */
   all?: boolean;

@@ -57,7 +57,8 @@ export class PausesJob implements OnModuleInit, OnModuleDestroy {
 
   @ScheduledJob({
     name: APPLY_PAUSES,
-    description: 'marks and releases the queued runs of pauses that have changed; also runs when one changes or ends',
+    description:
+      'marks and releases the queued runs of pauses that have changed; also runs when one changes or ends',
     everyMs: MINUTE,
     jitterMs: 20,
     firstDelayMs: 0,
@@ -96,7 +97,9 @@ export class PausesJob implements OnModuleInit, OnModuleDestroy {
     for (;;) {
       if (stop?.aborted === true) return { written, isEnded: false, isComplete: false };
       const from = after;
-      const batch = await whenAlone(this.dataSource, APPLY_LOCK, (manager) => this.#settle(manager, from, isPaused));
+      const batch = await whenAlone(this.dataSource, APPLY_LOCK, (manager) =>
+        this.#settle(manager, from, isPaused),
+      );
       if (batch === null) return { written, isEnded: false, isComplete: false };
       written += batch.written;
       isComplete &&= batch.isComplete;
@@ -105,7 +108,11 @@ export class PausesJob implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  async #settle(manager: EntityManager, after: string, isPaused: boolean): Promise<Omit<Walk, 'isEnded'> & { readonly last: string | null }> {
+  async #settle(
+    manager: EntityManager,
+    after: string,
+    isPaused: boolean,
+  ): Promise<Omit<Walk, 'isEnded'> & { readonly last: string | null }> {
     await readIndexesInOrder(manager);
     const page = await rows<{ id: string }>(
       manager,
@@ -126,9 +133,14 @@ export class PausesJob implements OnModuleInit, OnModuleDestroy {
   /** Notes that the queue follows these pauses, unless they have changed since, and removes those that have ended. */
   async #finish(changed: readonly StoredPause[]): Promise<void> {
     const [ended, applied] = [changed.filter((pause) => !isActive(pause)), changed.filter(isActive)];
-    if (ended.length > 0) await execute(this.dataSource, `delete from pauses p where ${AS_READ}`, versionsOf(ended));
+    if (ended.length > 0)
+      await execute(this.dataSource, `delete from pauses p where ${AS_READ}`, versionsOf(ended));
     if (applied.length > 0) {
-      await execute(this.dataSource, `update pauses p set is_applied = true where ${AS_READ}`, versionsOf(applied));
+      await execute(
+        this.dataSource,
+        `update pauses p set is_applied = true where ${AS_READ}`,
+        versionsOf(applied),
+      );
     }
   }
 

@@ -74,7 +74,13 @@ export class PausesService {
     const result = await this.#change(async (manager) => {
       const before = await this.#find(manager, name);
       if (!before) await assertRoom(manager);
-      const { definition = null, label = null, selector = null, schedule = null, created_by: creators = null } = where;
+      const {
+        definition = null,
+        label = null,
+        selector = null,
+        schedule = null,
+        created_by: creators = null,
+      } = where;
       const lists = [definition, label, selector, schedule, creators];
       const [row] = await rows<PauseEntity>(manager, PUT, [
         name,
@@ -105,8 +111,17 @@ export class PausesService {
     await this.#change(async (manager) => {
       const before = await this.#find(manager, name);
       if (!before) throw new PauseNotFound(name);
-      await execute(manager, `update pauses set until_at = date_trunc('milliseconds', statement_timestamp()) where name = $1::text`, [name]);
-      await recordChange(manager, by, { action: 'pause.delete', subject: name, before: shown(before), after: {} });
+      await execute(
+        manager,
+        `update pauses set until_at = date_trunc('milliseconds', statement_timestamp()) where name = $1::text`,
+        [name],
+      );
+      await recordChange(manager, by, {
+        action: 'pause.delete',
+        subject: name,
+        before: shown(before),
+        after: {},
+      });
     });
   }
 

@@ -28,7 +28,15 @@ const ENTRY_BYTES = 64 * 1024 * 1024;
 /** Timeline entries among which reports about an attempt that is not running yet are looked for. */
 const REPORT_ENTRIES = 200;
 
-const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor', 'isAdmitted', 'isPaused'] as const;
+const ENTRY_FIELDS = [
+  'runId',
+  'priority',
+  'createdAt',
+  'passedOverAt',
+  'reservedFor',
+  'isAdmitted',
+  'isPaused',
+] as const;
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
 
 /** A run's row in the queue, and its position. */

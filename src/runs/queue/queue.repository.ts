@@ -32,7 +32,10 @@ export interface QueueChange {
 }
 
 /** What is given of a row. */
-type Entry = Exclude<keyof QueueEntryEntity, 'alike' | 'isAdmitted' | 'isPaused' | 'passedOverAt' | 'reservedFor'>;
+type Entry = Exclude<
+  keyof QueueEntryEntity,
+  'alike' | 'isAdmitted' | 'isPaused' | 'passedOverAt' | 'reservedFor'
+>;
 
 const PUT_PLAIN = `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select v.*

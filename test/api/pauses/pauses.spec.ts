@@ -80,15 +80,31 @@ for (const scheduler of ['direct', 'fit']) {
         [{ definition: ['nothing', 'held'] }, () => run('held'), () => run('other')],
         [{ label: ['team=held'] }, () => run('held'), () => run('other')],
         [{ label: ['team'], definition: ['other'] }, () => run('other'), () => run('held')],
-        [{ selector: ['gpu', 'us'] }, () => run('held', { selector: ['eu', 'gpu'] }), () => run('held', { selector: ['eu'] })],
-        [{ created_by: [keyId], label: ['a=1', 'a=2'] }, () => run('held', { labels: { a: '2' } }), () => run('held', { labels: { a: '3' } })],
+        [
+          { selector: ['gpu', 'us'] },
+          () => run('held', { selector: ['eu', 'gpu'] }),
+          () => run('held', { selector: ['eu'] }),
+        ],
+        [
+          { created_by: [keyId], label: ['a=1', 'a=2'] },
+          () => run('held', { labels: { a: '2' } }),
+          () => run('held', { labels: { a: '3' } }),
+        ],
       ] as const) {
         await claimAll();
         const [heldBefore, freeBefore] = [await match(), await pass()];
         await pause(where);
         const [heldAfter, freeAfter] = [await match(), await pass()];
-        assert.deepEqual((await claimAll()).toSorted(), [freeBefore, freeAfter].toSorted(), JSON.stringify(where));
-        assert.deepEqual((await resume(2)).toSorted(), [heldBefore, heldAfter].toSorted(), JSON.stringify(where));
+        assert.deepEqual(
+          (await claimAll()).toSorted(),
+          [freeBefore, freeAfter].toSorted(),
+          JSON.stringify(where),
+        );
+        assert.deepEqual(
+          (await resume(2)).toSorted(),
+          [heldBefore, heldAfter].toSorted(),
+          JSON.stringify(where),
+        );
       }
     });
 
@@ -109,7 +125,9 @@ for (const scheduler of ['direct', 'fit']) {
         explained.summary,
         new RegExp(`; the pause 'p' and 1 more holds it until ${soon}: The disk is full\\.$`),
       );
-      assert.ok(explained.workers.every(({ can_take_now: canTakeNow }: { can_take_now: boolean }) => !canTakeNow));
+      assert.ok(
+        explained.workers.every(({ can_take_now: canTakeNow }: { can_take_now: boolean }) => !canTakeNow),
+      );
       assert.deepEqual((await explain(free)).paused_by, []);
       const { data } = (await service.send('GET', '/runs?state=PENDING')).body;
       assert.deepEqual(
@@ -144,7 +162,10 @@ for (const scheduler of ['direct', 'fit']) {
       assert.equal((await service.send('PATCH', `/runs/${id}`, { body: { priority: 7 } })).status, 200);
       assert.deepEqual(await claimAll(), []);
       assert.equal((await remove('p')).status, 204);
-      await until(() => explain(id), ({ paused_by: by }) => by.length === 1);
+      await until(
+        () => explain(id),
+        ({ paused_by: by }) => by.length === 1,
+      );
       assert.equal((await service.send('POST', `/runs/${cancelled}/cancel`)).status, 200);
       assert.deepEqual(await claimAll(), []);
       const labels = { labels: { b: null } };
@@ -212,7 +233,12 @@ for (const scheduler of ['direct', 'fit']) {
         { where: { label: ['a'] }, reason: 'b', until: '2030-01-01T00:00:00.000Z' },
       ];
       assert.deepEqual(
-        body.map(({ action, subject, before, after }: Readonly<Record<string, unknown>>) => [action, subject, before, after]),
+        body.map(({ action, subject, before, after }: Readonly<Record<string, unknown>>) => [
+          action,
+          subject,
+          before,
+          after,
+        ]),
         [
           ['pause.delete', 'audited', two, {}],
           ['pause.replace', 'audited', one, two],
@@ -231,7 +257,10 @@ describe('a refused pause', () => {
     const FAILED = 'Request validation failed';
     for (const [body, ...errors] of [
       [{ where: {}, reason: 'r' }, 'where must have a condition, or all: true'],
-      [{ where: { all: true, label: ['a'] }, reason: 'r' }, 'where.all must not be given together with other conditions'],
+      [
+        { where: { all: true, label: ['a'] }, reason: 'r' },
+        'where.all must not be given together with other conditions',
+      ],
       [{ where: { all: false }, reason: 'r' }, 'where.all must be true'],
       [{ where: { all: null }, reason: 'r' }, 'where must have a condition, or all: true'],
       [{ where: { image: ['i'] }, reason: 'r' }, 'where.image is not a known field'],
@@ -240,7 +269,10 @@ describe('a refused pause', () => {
         'where.label must be a list of 1 to 100 items, each a label as key or key=value of at most 320 characters',
       ],
       [{ where: { all: true } }, 'reason is required'],
-      [{ where: { all: true }, reason: '' }, 'reason must be a string without control characters of 1 to 500 characters'],
+      [
+        { where: { all: true }, reason: '' },
+        'reason must be a string without control characters of 1 to 500 characters',
+      ],
       [
         { where: { all: true }, reason: 'r', until: '2020-01-01T00:00:00Z' },
         'until must be UNIX seconds, an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d, in the future',

@@ -40,7 +40,10 @@ for (const scheduler of ['direct', 'fit']) {
       let isOver = false;
       const claiming = workers.map(async (worker, n) => {
         while (!isOver || claimed.length < created.length) {
-          const { ops } = bodyOf(await service(n).send('POST', `/workers/${worker}/claim?wait=1`), 'ClaimedOps');
+          const { ops } = bodyOf(
+            await service(n).send('POST', `/workers/${worker}/claim?wait=1`),
+            'ClaimedOps',
+          );
           claimed.push(...ops.map(({ id }: { id: string }) => id));
           for (const { id } of ops) await steps(n + 1).event(id, 'COMPLETED');
         }
@@ -69,7 +72,7 @@ for (const scheduler of ['direct', 'fit']) {
     });
 
     test('hold runs in the other process as soon as it has heard of them', async () => {
-      await steps(0).heartbeat('w');
+      await steps(1).heartbeat('w');
       const { id } = await steps(0).create({ labels: { heard: 'yes' } });
       await pause(0, 'p', { label: ['heard'] });
       const metrics = async () => (await service(1).send('GET', '/metrics')).text;
@@ -93,7 +96,8 @@ for (const scheduler of ['direct', 'fit']) {
          values ('left', 'r', '{died}', gen_random_uuid(), 'k', now(), now())`,
       );
       await service(1).app.get(PausesJob).runOnce();
-      const marked = () => database.dataSource.query<{ run_id: string }[]>('select run_id from queue where is_paused');
+      const marked = () =>
+        database.dataSource.query<{ run_id: string }[]>('select run_id from queue where is_paused');
       assert.deepEqual(await marked(), [{ run_id: id }]);
       await database.dataSource.query(`update pauses set until_at = now()`);
       await service(1).app.get(PausesJob).runOnce();

@@ -203,18 +203,16 @@ const NOTHING: DemandSum = { runs: 0, cpuMillis: 0, ramMb: 0, vramMb: 0, gpus: 0
 
 function stagesOf(rows: readonly DemandRow[]): StageDemand {
   const sum = (isCounted: (row: DemandRow) => boolean): DemandSum =>
-    rows
-      .filter(isCounted)
-      .reduce(
-        (total, { cpu, vramMb }) => ({
-          runs: total.runs + 1,
-          cpuMillis: total.cpuMillis + 1000 * cpu,
-          ramMb: total.ramMb + DEMAND_RAM_MB,
-          vramMb: total.vramMb + vramMb,
-          gpus: total.gpus + Math.sign(vramMb),
-        }),
-        NOTHING,
-      );
+    rows.filter(isCounted).reduce(
+      (total, { cpu, vramMb }) => ({
+        runs: total.runs + 1,
+        cpuMillis: total.cpuMillis + 1000 * cpu,
+        ramMb: total.ramMb + DEMAND_RAM_MB,
+        vramMb: total.vramMb + vramMb,
+        gpus: total.gpus + Math.sign(vramMb),
+      }),
+      NOTHING,
+    );
   return {
     ready: sum((row) => (row.place === 'plain' || row.place === 'restricted') && !row.isPaused),
     waiting: sum((row) => row.place === 'waiting' || isHeldByPause(row)),
