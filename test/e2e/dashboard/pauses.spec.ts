@@ -27,6 +27,7 @@ describe('pauses in the dashboard', skipFor(NO_BROWSER), () => {
     await dialog.getByLabel('Values').fill('team=vision, stage');
     await dialog.getByRole('button', { name: 'Pause', exact: true }).click();
     await dialog.getByRole('alert').getByText('reason must be').waitFor();
+    await opened.checkAccessibility();
     await dialog.getByLabel('Reason').fill('The data centre moves.');
     await dialog.getByLabel('Until').fill('2h');
     await dialog.getByRole('button', { name: 'Pause', exact: true }).click();
@@ -38,7 +39,6 @@ describe('pauses in the dashboard', skipFor(NO_BROWSER), () => {
     assert.deepEqual(pause.where, { label: ['team=vision', 'stage'] });
     await page.getByRole('link', { name: 'Definitions' }).click();
     await banner.getByText('The data centre moves.').waitFor();
-    await checkLooks(opened, 'pauses');
     await banner.getByRole('button', { name: 'Resume move' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
     await banner.waitFor({ state: 'detached' });
@@ -53,6 +53,10 @@ describe('pauses in the dashboard', skipFor(NO_BROWSER), () => {
     const { page } = await show({ apiKey: key });
     await page.getByText(/^all: all runs are paused by .*: Maintenance\.$/).waitFor();
     assert.equal(await page.getByRole('button', { name: /Resume|Pause runs/ }).count(), 0);
+    await checkLooks(
+      (look) => show({ ...look, path: '/' }),
+      (looked) => looked.getByText('Maintenance.').waitFor(),
+    );
     assert.equal((await send('DELETE', '/pauses/all')).status, 204);
   });
 });
