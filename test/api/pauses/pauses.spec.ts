@@ -32,6 +32,9 @@ for (const scheduler of ['direct', 'fit']) {
       }
     }
 
+    const run = async (definition: string, body = {}): Promise<string> =>
+      (await service.send('POST', `/definitions/${definition}/runs`, { body })).body.id;
+
     /** Puts a pause, which must be accepted. */
     async function pause(where: unknown, name = 'p'): Promise<void> {
       const answer = await put(name, { where, reason: 'why' });
@@ -64,7 +67,7 @@ for (const scheduler of ['direct', 'fit']) {
       const replaced = bodyOf(await put('move', { ...ALL, reason: 'Still.' }), 'Pause');
       assert.deepEqual([replaced.reason, replaced.created_at], ['Still.', at]);
       assert.deepEqual(await list(), [replaced]);
-      assert.deepEqual((await resume(2)).toSorted(), [before, during].toSorted());
+      assert.deepEqual(new Set(await resume(2)), new Set([before, during]));
       assert.deepEqual(await list(), []);
     });
 
@@ -73,8 +76,6 @@ for (const scheduler of ['direct', 'fit']) {
         const definition = { id, version: '1', image: 'i', labels: { team: id } };
         assert.equal((await service.send('POST', '/definitions', { body: definition })).status, 201);
       }
-      const run = async (definition: string, body = {}): Promise<string> =>
-        (await service.send('POST', `/definitions/${definition}/runs`, { body })).body.id;
       const { key_id: keyId } = (await steps.create()).created_by;
       for (const [where, match, pass] of [
         [{ definition: ['nothing', 'held'] }, () => run('held'), () => run('other')],
@@ -131,7 +132,7 @@ for (const scheduler of ['direct', 'fit']) {
       assert.deepEqual((await explain(free)).paused_by, []);
       const { data } = (await service.send('GET', '/runs?state=PENDING')).body;
       assert.deepEqual(
-        new Map(data.map((run: { id: string; reason: string }) => [run.id, run.reason])),
+        new Map(data.map((one: { id: string; reason: string }) => [one.id, one.reason])),
         new Map([
           [free, 'queue'],
           [id, 'paused'],
@@ -190,8 +191,10 @@ for (const scheduler of ['direct', 'fit']) {
       assert.deepEqual(await claimAll(), [free]);
       const { id: next } = await steps.create({ concurrency });
       assert.equal((await remove('p')).status, 204);
-      const marked = () => service.dataSource.query<unknown[]>('select from queue where is_paused');
-      await until(marked, ({ length }) => length === 0);
+      await until(
+        () => service.dataSource.query<unknown[]>('select from queue where is_paused'),
+        ({ length }) => length === 0,
+      );
       for (const [ended, claimed] of [
         [free, held],
         [held, next],
