@@ -68,6 +68,7 @@ const HOLDS = `${IS_ACTIVE}
           and ${hasTerm('label', 'p.labels')}
           and ${hasTerm('selector', 'p.selector')}`;
 
+// No two of these sets are joined but by an index: the planner knows nothing of their sizes.
 const SETTLE = `with given as materialized (
          select q.run_id, q.is_paused as was_paused, exists (select from pauses p where not ${IS_OF_ALL} and ${HOLDS}) as is_paused,
                 exists (select from pauses p where ${IS_OF_ALL} and ${IS_ACTIVE}) as is_held
@@ -75,10 +76,10 @@ const SETTLE = `with given as materialized (
            join runs r on r.id = q.run_id
           where q.run_id = any($1::uuid[])
        ),
-       free as (
-         select q.run_id
-           from queue q
-           join given g on g.run_id = q.run_id
+       free as materialized (
+         select q.run_id, g.is_paused
+           from given g
+           join queue q on q.run_id = g.run_id
           where q.is_paused <> g.is_paused
             and ${HOLDS_KEY}
           order by q.run_id
@@ -86,26 +87,28 @@ const SETTLE = `with given as materialized (
        ),
        written as (
          update queue q
-            set is_paused = g.is_paused,
-                is_admitted = not g.is_paused and q.concurrency_key is null,
-                reserved_for = case when g.is_paused then null else q.reserved_for end
-           from given g
-          where g.run_id = q.run_id
-            and q.run_id = any(array(select run_id from free))
+            set is_paused = f.is_paused,
+                is_admitted = not f.is_paused and q.concurrency_key is null,
+                reserved_for = case when f.is_paused then null else q.reserved_for end
+           from free f
+          where q.run_id = f.run_id
       returning q.*
        )
        select g.run_id as id, g.is_paused as "isPaused", g.is_paused or g.is_held as "isHeld",
-              g.is_paused <> g.was_paused and w.run_id is null as "isSkipped", w.is_admitted as "isAdmitted", w.concurrency_key as key,
-              w.priority, w.created_at as "createdAt", w.lane, coalesce(l.required, '{}') as required
+              g.is_paused <> g.was_paused as "isDue", null::boolean as "isAdmitted", null as key, null::integer as priority,
+              null::timestamptz as "createdAt", null::uuid as lane, null::text[] as required
          from given g
-         left join written w on w.run_id = g.run_id
-         left join lanes l on l.id = w.lane`;
+        union all
+       select w.run_id, w.is_paused, w.is_paused, false, w.is_admitted, w.concurrency_key, w.priority, w.created_at, w.lane,
+              coalesce((select l.required from lanes l where l.id = w.lane), '{}')
+         from written w`;
 
-/** A row of {@link SETTLE}; without `lane` it was not written. */
+/** A run in the queue, and once more with `lane` if its row was written. */
 interface SettledRow extends QueuePosition {
   readonly isPaused: boolean;
   readonly isHeld: boolean;
-  readonly isSkipped: boolean;
+  /** Whether the row was to be written. */
+  readonly isDue: boolean;
   readonly isAdmitted: boolean | null;
   readonly key: string | null;
   readonly lane: string | null;
@@ -209,6 +212,7 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
     const found = await rows<SettledRow>(manager, SETTLE, [plainArray(runs.map(({ id }) => id))]);
     const keys = new Set(found.flatMap(({ key }) => key ?? []));
     const admitted = keys.size === 0 ? [] : await this.keys.admit(manager, [...keys]);
+    const written = found.filter(({ lane }) => lane !== null).length;
     const free = found.flatMap(({ id, priority, createdAt, lane, required, isAdmitted }): ClaimableRun[] =>
       lane !== null && isAdmitted === true ? [{ id, priority, createdAt, lane: { id: lane, required } }] : [],
     );
@@ -216,8 +220,8 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
       paused: new Set(found.flatMap(({ id, isPaused }) => (isPaused ? [id] : []))),
       held: new Set(found.flatMap(({ id, isHeld }) => (isHeld ? [id] : []))),
       claimable: [...free, ...admitted],
-      written: found.filter(({ lane }) => lane !== null).length,
-      skipped: found.filter(({ isSkipped }) => isSkipped).length,
+      written,
+      skipped: found.filter(({ isDue }) => isDue).length - written,
     };
   }
 
