@@ -75,7 +75,13 @@ const EXPORTS = [
 @Module({
   imports: [TypeOrmModule.forFeature([AuditEntryEntity]), FeedModule, HealthModule],
   // The routes of many runs first: `batch` is no run's id.
-  controllers: [BulkRunsController, BulkOperationsController, RunsController, PausesController, AuditController],
+  controllers: [
+    BulkRunsController,
+    BulkOperationsController,
+    RunsController,
+    PausesController,
+    AuditController,
+  ],
   providers: [
     ...EXPORTS,
     EventRepository,
