@@ -123,3 +123,21 @@ export function rejectionDetail(runId: string, rejection: Rejection): string {
       return `Run '${runId}' would have more than ${MAX_LABELS} labels`;
   }
 }
+
+/** No pause has this name. */
+export class PauseNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(name: string) {
+    super(`Pause '${name}' not found`);
+  }
+}
+
+/** There are as many pauses as there may be. */
+export class TooManyPauses extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(max: number) {
+    super(`There are ${max} pauses, which is the most`);
+  }
+}

@@ -41,7 +41,7 @@ export class DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) pending: number;
   /** Those that may be claimed now. @example 110 */
   @ApiProperty({ type: 'integer' }) ready: number;
-  /** Those that wait for the end of their back-off or for their `start_at`. @example 8 */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. @example 8 */
   @ApiProperty({ type: 'integer' }) waiting: number;
   /** Runs that are ASSIGNED or RUNNING. @example 2 */
   @ApiProperty({ type: 'integer' }) in_execution: number;
@@ -87,7 +87,7 @@ export class DemandSelectorDto {
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that wait for a worker or for runs of their concurrency key. */
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
-  /** Those that wait for the end of their back-off or for their `start_at`. */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
@@ -110,7 +110,7 @@ export class DemandDto {
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that may be claimed now; with `held_back`. */
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
-  /** Those that wait for the end of their back-off or for their `start_at`. */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;

@@ -236,6 +236,16 @@ export class ExplainedConcurrencyDto {
   @ApiProperty({ type: [ExplainedKeyHolderDto] }) holders: ExplainedKeyHolderDto[];
 }
 
+@ApiSchema({ name: 'ExplainedPause', description: 'A pause that holds the run.' })
+export class ExplainedPauseDto {
+  /** @example move */
+  name: string;
+  /** @example The data centre moves. */
+  reason: string;
+  /** When it ends by itself; null: when an admin removes it. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) until: string | null;
+}
+
 @ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
 export class RunExplanationDto {
   run_id: string;
@@ -261,6 +271,8 @@ export class RunExplanationDto {
   /** Null without a concurrency key, and when the run has ended. */
   @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
   concurrency: ExplainedConcurrencyDto | null;
+  /** Pauses that hold the run, by name; empty unless it is PENDING. */
+  @ApiProperty({ type: [ExplainedPauseDto] }) paused_by: ExplainedPauseDto[];
   /** Names of secrets that the run uses and that do not exist: an attempt fails until they do. Empty unless the run is PENDING. */
   @ApiProperty({ type: [String], example: ['db-password'] }) missing_secrets: string[];
   /** Null unless the run is ASSIGNED or RUNNING. */
@@ -271,6 +283,14 @@ export class RunExplanationDto {
   @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true }) counts: ExplainedWorkerCountsDto | null;
+}
+
+export function toPausedByDtos({ pausedBy }: RunStatus): ExplainedPauseDto[] {
+  return pausedBy.map(({ name, reason, untilAt }) => ({
+    name,
+    reason,
+    until: untilAt?.toISOString() ?? null,
+  }));
 }
 
 export function toDeadlineDto({ run, now }: RunStatus): ExplainedDeadlineDto | null {

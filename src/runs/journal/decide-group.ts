@@ -187,6 +187,9 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
   const deprived = decided.flatMap((change) =>
     isReportOfEnd(change) ? [] : workersThatLose(change.before, change.run),
   );
+  const labelled = distinct(
+    decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
+  ).flatMap((id) => after.get(id) ?? []);
   return {
     ...group,
     changedFields: changedFieldsOf(before, after),
@@ -195,10 +198,8 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
     auditRecords: decided.flatMap(({ command, before: earlier, run }) =>
       auditRecordsOf(command, earlier, run),
     ),
-    labelled: distinct(
-      decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
-    ).flatMap((id) => after.get(id) ?? []),
-    queue: queueChangeOf(group),
+    labelled,
+    queue: queueChangeOf(group, labelled),
     executions: executionChangeOf(group),
     timers: timersOf(group, elapsed),
     feedEntries: entries.flatMap(({ runId, index, t }) => {
@@ -261,7 +262,7 @@ function isSameExecution(a: Run, b: Run): boolean {
 /** Fields of a claimable run that its row in the queue depends on and that may change. */
 const QUEUED = ['priority', 'avoidedWorker', 'ramMb'] as const;
 
-function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
+function queueChangeOf(group: Omit<Decided, 'elapsed'>, labelled: readonly Run[]): QueueChange {
   const created: readonly Run[] = group.created.filter(isClaimable);
   const changed: Run[] = [];
   const leaving: Run[] = [];
@@ -282,7 +283,7 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   for (const run of [...entering, ...leaving]) add(run, 0);
   const isFilledByInsertion = arePlain(group.created);
   const unwritten = isFilledByInsertion ? changed : entering;
-  return { entering, isFilledByInsertion, unwritten, leaving, keys, slots };
+  return { entering, isFilledByInsertion, unwritten, leaving, labelled, keys, slots };
 }
 
 /** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */

@@ -125,7 +125,7 @@ describe('the statements of create, claim, event and end', () => {
   const SAME = [...Object.keys(INITIAL_VALUES), 'outcome', 'endedWorker'];
   for (const [rows, table, entity, leftOut] of [
     ['a run', 'runs', RunEntity, SAME],
-    ['a claimable run', 'queue', QueueEntryEntity, ['passedOverAt', 'reservedFor']],
+    ['a claimable run', 'queue', QueueEntryEntity, ['passedOverAt', 'reservedFor', 'isPaused']],
     ['an execution', 'executions', ExecutionEntity, []],
     ['an event', 'events', EventEntity, []],
     ['an ended attempt', 'attempts', AttemptEntity, []],

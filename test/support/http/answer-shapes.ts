@@ -30,6 +30,8 @@ const SHAPES = {
   HeldRuns: component('HeldRuns'),
   ClaimedOps: component('ClaimedOps'),
   RunExplanation: component('RunExplanation'),
+  Pause: component('Pause'),
+  Pauses: listOf(component('Pause')),
   CapacityReport: component('CapacityReport'),
   CreatedRuns: resultsOf(component('CreatedRun')),
   CreatedRunIds: resultsOf(component('CreatedRunId')),
