@@ -16,6 +16,7 @@ import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
 import { lockRunning, recordPages } from '../storage/bulk-progress.js';
+import { lockKeys, NO_OPEN_RUNS, readOpenRuns } from '../storage/open-runs.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
@@ -23,6 +24,7 @@ import { putTimers, removeTimers } from '../storage/run-timers.js';
 import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result, runsOf } from './command.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
+import { wantedKeys } from './key-limits.js';
 
 export interface CommitOptions {
   /** Whether to announce workers with free capacity. */
@@ -134,7 +136,7 @@ export class GroupCommitter {
     return { changes, outcomes, heads };
   }
 
-  /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs. */
+  /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs, and those that limits concern. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
@@ -147,15 +149,19 @@ export class GroupCommitter {
     );
     const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
-    const [registered, operations, , found, startedAt] = await Promise.all([
+    const limited = wantedKeys(commands);
+    const [registered, operations, , , found, open, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       operationIds.length > 0 ? lockRunning(tx, operationIds) : new Map(),
-      isRetry && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
+      limited.length > 0 && lockKeys(tx, limited, [...runIds], isRetry),
+      isRetry && limited.length === 0 && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
+      limited.length > 0 ? readOpenRuns(tx, limited, commands.length) : NO_OPEN_RUNS,
       pipeline.startedAt,
     ]);
-    const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));
-    return { keys: new IdempotencyLedger(registered), operations, found, now };
+    const times = [startedAt, open.readAt ?? startedAt, ...found.map(({ readAt }) => readAt)];
+    const now = new Date(Math.max(...times.map((time) => time.getTime())));
+    return { keys: new IdempotencyLedger(registered), operations, found, open, now };
   }
 
   /**
@@ -169,7 +175,9 @@ export class GroupCommitter {
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
     const { labelled, endedAttempts, auditRecords, pages, timers, queue } = changes;
-    const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    const changed = [...after.values()]
+      .filter(({ id }) => before.has(id))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([

@@ -8,6 +8,7 @@ import { toCommittedEvent, type CommittedEvent } from '../events/committed-event
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
+import { serviceCancel } from '../machine/run-event.js';
 import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
 import { isInExecution, type RunState } from '../machine/run-state.js';
 import {
@@ -16,6 +17,7 @@ import {
   type ChangingField,
   type EndedAttempt,
   type FoundRun,
+  type NewRun,
   type Run,
   type CreatedRun,
   type TimelineEntry,
@@ -27,7 +29,9 @@ import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from 
 import { shapeOf } from '../scheduling-strategy.js';
 import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
 import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
+import type { OpenRuns } from '../storage/open-runs.js';
 import type { RunTimer } from '../storage/run-timers.js';
+import { KeyLimits } from './key-limits.js';
 import { REFUSED, type Page, type PageOutcome, type PendingCommand, type Result } from './command.js';
 
 /** A decided command. */
@@ -43,6 +47,8 @@ export interface GroupStart {
   readonly found: readonly FoundRun[];
   /** The running operations among those that the pages name, by id. */
   readonly operations: ReadonlyMap<string, RunningOperation>;
+  /** The open runs of the keys whose limits decide about new runs. */
+  readonly open: OpenRuns;
   /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
@@ -50,10 +56,10 @@ export interface GroupStart {
 /** The rows that a group writes, without those of its claims. */
 export interface Changes {
   readonly now: Date;
-  /** In the order of the commands. */
+  /** In the order of the commands, as they are after the group. */
   readonly created: readonly CreatedRun[];
   readonly decided: readonly Change[];
-  /** Runs whose rows are updated, as they are before and after the group. */
+  /** Runs whose rows are updated, as they are before and after the group; `after` also has new runs that it changes. */
   readonly before: ReadonlyMap<string, FoundRun>;
   readonly after: ReadonlyMap<string, Run>;
   /** Fields in which at least one of them differs from its row. */
@@ -86,24 +92,28 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, operations, now }: GroupStart,
+  { keys, found, operations, open, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
-  const created: CreatedRun[] = [];
+  const created = new Map<string, CreatedRun>();
   const decided: Change[] = [];
-  const before = new Map(found.map((run) => [run.id, run]));
+  const before = new Map([...open.oldest, ...found].map((run) => [run.id, run]));
   const after = new Map<string, Run>();
+  const limits = new KeyLimits(open.counts, before.values());
 
   const pages = new Map<string, PageProgress>();
 
   const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
-    const run = after.get(runId) ?? before.get(runId);
+    const fresh = created.get(runId);
+    const run = fresh ?? after.get(runId) ?? before.get(runId);
     if (!run) throw new RunNotFound(runId);
     if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
     const outcome = decide(run, command, now, policy);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     if (outcome.run === run) return run;
     after.set(runId, outcome.run);
+    if (fresh) created.set(runId, { ...fresh, ...outcome.run });
+    limits.note(run, outcome.run);
     decided.push({ command, before: run, ...outcome });
     return outcome.run;
   };
@@ -125,12 +135,23 @@ export function decideGroup(
     return { kind: 'page', isRecorded: true };
   };
 
+  const cancel = (runId: string, reason: string): Run =>
+    change(runId, { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} });
+
+  const create = (fresh: NewRun): Result => {
+    const run = createRun(fresh, now);
+    const limit = limits.decide(run);
+    if (limit.effect === 'cancel') for (const { id } of limit.runs) cancel(id, limit.reason);
+    created.set(run.id, run);
+    limits.note(undefined, run);
+    if (limit.effect !== 'skip') return { run, view: { run, events: [] } };
+    cancel(run.id, limit.reason);
+    const skipped = created.get(run.id) ?? run;
+    return { run: skipped, view: { run: skipped, events: decided.at(-1)?.entries ?? [] } };
+  };
+
   const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
-    if (pending.kind === 'create') {
-      const run = createRun(pending.fresh, now);
-      created.push(run);
-      return { run, view: { run, events: [] } };
-    }
+    if (pending.kind === 'create') return create(pending.fresh);
     return { run: change(pending.runId, pending.command) };
   };
 
@@ -152,7 +173,15 @@ export function decideGroup(
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
   );
-  const changes = changesOf({ now, created, decided, before, after, pages: [...pages.values()], elapsed });
+  const changes = changesOf({
+    now,
+    created: [...created.values()],
+    decided,
+    before,
+    after,
+    pages: [...pages.values()],
+    elapsed,
+  });
   return { changes, outcomes };
 }
 
@@ -301,13 +330,13 @@ function timersOf(
 
 /** By topic, what its feed shows of the feed entries; without topics of runs whose attributes or labels were not read. */
 export function feedEventsOf(
-  { entries, before }: Pick<Changes, 'entries' | 'before'>,
+  { entries, created, before }: Pick<Changes, 'entries' | 'created' | 'before'>,
   topics: ReadonlySet<string>,
 ): ReadonlyMap<string, readonly FeedEvent[]> {
   const shown = new Map<string, FeedEvent[]>();
   const unread = new Set<string>();
   for (const entry of entries) {
-    const run = before.get(entry.runId);
+    const run = before.get(entry.runId) ?? shownOf(created.find(({ id }) => id === entry.runId));
     if (!run || run.topic === null || !topics.has(run.topic)) continue;
     const { hasAttributes, hasFeedLabels, feedName: name, feedLabels } = run;
     if ((hasAttributes && run.attributes === null) || (hasFeedLabels && feedLabels === null))
@@ -322,6 +351,19 @@ export function feedEventsOf(
   }
   for (const topic of unread) shown.delete(topic);
   return shown;
+}
+
+/** What a feed shows of a new run. */
+function shownOf(run: CreatedRun | undefined) {
+  return (
+    run && {
+      ...run,
+      hasAttributes: run.attributes !== null,
+      hasFeedLabels: run.labels !== null,
+      feedName: run.name,
+      feedLabels: run.labels,
+    }
+  );
 }
 
 /** The recorded events, in the order of the commands. */
