@@ -6,7 +6,7 @@ import { Pipeline } from '../../database/sql/pipeline.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
-import { completeBulkEntries, insertAuditRecords } from '../audit/audit.repository.js';
+import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts, announceCommit } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
@@ -15,13 +15,22 @@ import { claimablePart, type ClaimableRun } from '../queue/lane.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
-import { lockRunning, recordPages } from '../storage/bulk-progress.js';
 import { lockKeys, NO_OPEN_RUNS, readOpenRuns } from '../storage/open-runs.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
-import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result, runsOf } from './command.js';
+import {
+  type Batch,
+  type BatchDone,
+  type BatchLedger,
+  type Claim,
+  type ClaimOutcome,
+  keyOf,
+  type PendingCommand,
+  type Result,
+  runsOf,
+} from './command.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 import { wantedKeys } from './key-limits.js';
@@ -136,7 +145,7 @@ export class GroupCommitter {
     return { changes, outcomes, heads };
   }
 
-  /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs, and those that limits concern. */
+  /** Registers the idempotency keys of a group, locks the records of its batches and reads its runs, and those that limits concern. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
@@ -144,24 +153,22 @@ export class GroupCommitter {
     isRetry: boolean,
   ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
-    const operationIds = commands.flatMap((pending) =>
-      pending.kind === 'page' ? [pending.page.operationId] : [],
-    );
+    const batches = commands.flatMap((pending) => (pending.kind === 'batch' ? [pending.batch] : []));
     const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
     const limited = wantedKeys(commands);
-    const [registered, operations, , , found, open, startedAt] = await Promise.all([
+    const [registered, due, , , found, open, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
-      operationIds.length > 0 ? lockRunning(tx, operationIds) : new Map(),
+      batches.length > 0 ? lockRecords(tx, batches) : new Set<object>(),
       limited.length > 0 && lockKeys(tx, limited, [...runIds], isRetry),
       isRetry && limited.length === 0 && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
-      limited.length > 0 ? readOpenRuns(tx, limited, commands.length) : NO_OPEN_RUNS,
+      limited.length > 0 ? readOpenRuns(tx, limited, runIds.size) : NO_OPEN_RUNS,
       pipeline.startedAt,
     ]);
     const times = [startedAt, open.readAt ?? startedAt, ...found.map(({ readAt }) => readAt)];
     const now = new Date(Math.max(...times.map((time) => time.getTime())));
-    return { keys: new IdempotencyLedger(registered), operations, found, open, now };
+    return { keys: new IdempotencyLedger(registered), due, found, open, now };
   }
 
   /**
@@ -174,7 +181,7 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, pages, timers, queue } = changes;
+    const { labelled, endedAttempts, auditRecords, batches, timers, queue } = changes;
     const changed = [...after.values()]
       .filter(({ id }) => before.has(id))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -189,12 +196,7 @@ export class GroupCommitter {
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
-      pages.length > 0 && recordPages(tx, pages),
-      pages.length > 0 &&
-        completeBulkEntries(
-          tx,
-          pages.map(({ operationId }) => operationId),
-        ),
+      batches.length > 0 && writeRecords(tx, batches, changes.now),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);
@@ -283,8 +285,38 @@ export class GroupCommitter {
   }
 }
 
+/** @returns the records that are to be carried out */
+async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promise<ReadonlySet<object>> {
+  const due = new Set<object>();
+  for (const [ledger, records] of byLedger(batches)) {
+    for (const record of await ledger.lock(
+      tx,
+      records.map(({ record: given }) => given),
+    ))
+      due.add(record);
+  }
+  return due;
+}
+
+async function writeRecords(
+  tx: EntityManager,
+  done: readonly (BatchDone & Pick<Batch, 'ledger'>)[],
+  now: Date,
+): Promise<void> {
+  await Promise.all([...byLedger(done)].map(([ledger, records]) => ledger.write(tx, records, now)));
+}
+
+function byLedger<T extends Pick<Batch, 'ledger'>>(
+  all: readonly T[],
+): ReadonlyMap<BatchLedger, readonly T[]> {
+  const groups = new Map<BatchLedger, T[]>();
+  for (const one of all) groups.set(one.ledger, [...(groups.get(one.ledger) ?? []), one]);
+  return groups;
+}
+
 function isOnLabels(pending: PendingCommand): boolean {
-  if (pending.kind === 'page') return pending.page.command.type === 'label';
+  if (pending.kind === 'batch')
+    return pending.batch.changes?.some(({ command }) => command.type === 'label') ?? false;
   return pending.kind === 'change' && pending.command.type === 'label';
 }
 

@@ -14,6 +14,7 @@ import { isInExecution, type RunState } from '../machine/run-state.js';
 import {
   CHANGING_FIELDS,
   createRun,
+  HELD,
   type ChangingField,
   type EndedAttempt,
   type FoundRun,
@@ -28,11 +29,19 @@ import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { shapeOf } from '../scheduling-strategy.js';
 import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
-import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
 import type { OpenRuns } from '../storage/open-runs.js';
 import type { RunTimer } from '../storage/run-timers.js';
 import { KeyLimits } from './key-limits.js';
-import { REFUSED, type Page, type PageOutcome, type PendingCommand, type Result } from './command.js';
+import {
+  REFUSED,
+  type Batch,
+  type BatchChange,
+  type BatchDone,
+  type BatchOutcome,
+  type BatchRefusal,
+  type PendingCommand,
+  type Result,
+} from './command.js';
 
 /** A decided command. */
 export interface Change extends Decision {
@@ -45,8 +54,8 @@ export interface GroupStart {
   readonly keys: IdempotencyLedger;
   /** The existing runs among those that the commands name. */
   readonly found: readonly FoundRun[];
-  /** The running operations among those that the pages name, by id. */
-  readonly operations: ReadonlyMap<string, RunningOperation>;
+  /** The records of batches that are to be carried out. */
+  readonly due: ReadonlySet<object>;
   /** The open runs of the keys whose limits decide about new runs. */
   readonly open: OpenRuns;
   /** The time of the group, taken after they were read. */
@@ -67,8 +76,8 @@ export interface Changes {
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
-  /** What the pages of the group did. */
-  readonly pages: readonly PageProgress[];
+  /** What the batches of the group did, those that were carried out. */
+  readonly batches: readonly (BatchDone & Pick<Batch, 'ledger'>)[];
   /** Runs whose name or labels a command sets. */
   readonly labelled: readonly Run[];
   readonly queue: QueueChange;
@@ -92,7 +101,7 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, operations, open, now }: GroupStart,
+  { keys, found, due, open, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created = new Map<string, CreatedRun>();
@@ -101,7 +110,7 @@ export function decideGroup(
   const after = new Map<string, Run>();
   const limits = new KeyLimits(open.counts, before.values());
 
-  const pages = new Map<string, PageProgress>();
+  const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
 
   const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
     const fresh = created.get(runId);
@@ -118,47 +127,51 @@ export function decideGroup(
     return outcome.run;
   };
 
-  const applyPage = ({ operationId, first, runIds, command, onlyIn, refusal }: Page): PageOutcome => {
-    const operation = operations.get(operationId);
-    if (operation?.processed !== first || pages.has(operationId)) return { kind: 'page', isRecorded: false };
-    const refused = runIds.flatMap((id) => {
-      if (refusal !== undefined) return [{ id, detail: refusal }];
-      try {
-        change(id, command, onlyIn);
-        return [];
-      } catch (error) {
-        if (!(error instanceof DomainError)) throw error;
-        return [{ id, detail: error.message }];
-      }
-    });
-    pages.set(operationId, progressOf(operation, runIds.length, refused));
-    return { kind: 'page', isRecorded: true };
-  };
-
   const cancel = (runId: string, reason: string): Run =>
     change(runId, { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} });
 
-  const create = (fresh: NewRun): Result => {
+  const create = (fresh: NewRun, isHeld = false): CreatedRun => {
     const run = createRun(fresh, now);
-    const limit = limits.decide(run);
+    const limit = limits.decide(fresh);
     if (limit.effect === 'cancel') for (const { id } of limit.runs) cancel(id, limit.reason);
-    created.set(run.id, run);
+    created.set(run.id, isHeld ? { ...run, notBefore: HELD } : run);
     limits.note(undefined, run);
-    if (limit.effect !== 'skip') return { run, view: { run, events: [] } };
-    cancel(run.id, limit.reason);
-    const skipped = created.get(run.id) ?? run;
-    return { run: skipped, view: { run: skipped, events: decided.at(-1)?.entries ?? [] } };
+    if (limit.effect === 'skip') cancel(run.id, limit.reason);
+    return created.get(run.id) ?? run;
+  };
+
+  const refusalOf = ({ runId: id, command, onlyIn, refusal }: BatchChange): readonly BatchRefusal[] => {
+    if (refusal !== undefined) return [{ id, detail: refusal }];
+    try {
+      change(id, command, onlyIn);
+      return [];
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      return [{ id, detail: error.message }];
+    }
+  };
+
+  const carryOut = ({ ledger, record, creations = [], changes: asked = [] }: Batch): BatchOutcome => {
+    if (!due.has(record)) return { kind: 'batch', isDone: false };
+    const refused = asked.flatMap(refusalOf);
+    for (const { fresh, isHeld } of creations) create(fresh, isHeld);
+    batches.push({ ledger, record, changes: asked.length, refused });
+    return { kind: 'batch', isDone: true };
   };
 
   const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
-    if (pending.kind === 'create') return create(pending.fresh);
+    if (pending.kind === 'create') {
+      limits.check(pending.fresh);
+      const run = create(pending.fresh);
+      return { run, view: { run, events: run.eventCount === 0 ? [] : (decided.at(-1)?.entries ?? []) } };
+    }
     return { run: change(pending.runId, pending.command) };
   };
 
   const outcomes = commands.map((pending): CommandOutcome<Result> => {
     try {
       if (pending.kind === 'claim') return { value: REFUSED };
-      if (pending.kind === 'page') return { value: applyPage(pending.page) };
+      if (pending.kind === 'batch') return { value: carryOut(pending.batch) };
       const replayOf = keys.replayOf(pending.idempotency);
       if (replayOf !== null) return { value: { replayOf } };
       if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
@@ -179,13 +192,13 @@ export function decideGroup(
     decided,
     before,
     after,
-    pages: [...pages.values()],
+    batches,
     elapsed,
   });
   return { changes, outcomes };
 }
 
-interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'pages'> {
+interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'batches'> {
   /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
   readonly elapsed: readonly string[];
 }

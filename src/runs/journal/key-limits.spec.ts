@@ -18,7 +18,7 @@ describe('the limits of keys', () => {
       create({ concurrencyOnLimit: 'cancel_oldest' }),
       create({ concurrencyOnLimit: 'cancel_oldest', concurrencyLimit: 5 }),
     ];
-    assert.deepEqual(wantedKeys(commands), [{ key: 'k', counted: 1_007, readFrom: 2 }]);
+    assert.deepEqual(wantedKeys(commands), [{ key: 'k', counted: 1_007, created: 3, readFrom: 2 }]);
   });
 
   test('cancel the oldest by creation, then id, whatever the order in which they are found', () => {
@@ -44,9 +44,13 @@ describe('the limits of keys', () => {
     assert.equal(limits.decide(skipping).effect, 'skip');
   });
 
-  test('refuse a new run that would cancel more than 1,000', () => {
+  test('refuse a new run that would cancel more than 1,000; where it cannot be refused, it is skipped', () => {
     const replacing = run('new', { concurrencyOnLimit: 'cancel_oldest' });
-    assert.equal(new KeyLimits(new Map([['k', 1_001]]), []).decide(replacing).effect, 'cancel');
-    assert.throws(() => new KeyLimits(new Map([['k', 1_002]]), []).decide(replacing), TooManyToCancel);
+    const few = new KeyLimits(new Map([['k', 1_001]]), []);
+    few.check(replacing);
+    assert.equal(few.decide(replacing).effect, 'cancel');
+    const many = new KeyLimits(new Map([['k', 1_002]]), []);
+    assert.throws(() => many.check(replacing), TooManyToCancel);
+    assert.equal(many.decide(replacing).effect, 'skip');
   });
 });

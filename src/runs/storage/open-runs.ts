@@ -8,6 +8,8 @@ export interface WantedKey {
   readonly key: string;
   /** Runs that are counted, at most. */
   readonly counted: number;
+  /** Runs that the group creates with a decision by the key. */
+  readonly created: number;
   /** Of the oldest runs, as many are read as are beyond this number with the runs that the group may add; null: none. */
   readonly readFrom: number | null;
 }
@@ -56,8 +58,8 @@ const LOCK = `with runs_first as materialized (
         where false`;
 
 const READ = `with wanted as materialized (
-         select v.key, v.read_from, c.count
-           from unnest($1::text[], $2::integer[], $3::integer[]) as v (key, counted, read_from)
+         select v.key, v.created - v.read_from as beyond, c.count
+           from unnest($1::text[], $2::integer[], $3::integer[], $4::integer[]) as v (key, counted, created, read_from)
           cross join lateral (
             select count(*)::integer
               from (
@@ -78,7 +80,7 @@ const READ = `with wanted as materialized (
              where r.concurrency_key = w.key
                and r.outcome = 'OPEN'
              order by r.created_at, r.id
-             limit greatest(0, w.count + $4::integer - w.read_from)
+             limit greatest(0, w.count + w.beyond + $5::integer)
           ) o
        ),
        locked as materialized (
@@ -111,13 +113,13 @@ export async function lockKeys(
 
 /**
  * Counts the open runs of keys, which the transaction holds, and reads and locks the oldest.
- * @param added runs that the group may add to a key
+ * @param changed runs that the group changes: it may end or open as many
  * @throws QueryFailedError with the code of a serialization failure if another transaction holds one of the oldest
  */
 export async function readOpenRuns(
   manager: EntityManager,
   keys: readonly WantedKey[],
-  added: number,
+  changed: number,
 ): Promise<OpenRuns> {
   type Found = FoundRun & {
     readonly key: string;
@@ -125,7 +127,7 @@ export async function readOpenRuns(
     readonly readAt: Date;
     readonly hasEnded: boolean | null;
   };
-  const found = await rows<Found>(manager, READ, [...WANTED.params(keys), added]);
+  const found = await rows<Found>(manager, READ, [...WANTED.params(keys), changed]);
   const counts = new Map(found.map(({ key, count }) => [key, count]));
   // One may have ended between the count and the lock.
   for (const { key, hasEnded } of found) if (hasEnded) counts.set(key, (counts.get(key) ?? 0) - 1);
