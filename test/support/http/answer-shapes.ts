@@ -31,6 +31,7 @@ const SHAPES = {
   ClaimedOps: component('ClaimedOps'),
   RunExplanation: component('RunExplanation'),
   CapacityReport: component('CapacityReport'),
+  WantedWorkers: component('WantedWorkers'),
   CreatedRuns: resultsOf(component('CreatedRun')),
   CreatedRunIds: resultsOf(component('CreatedRunId')),
   StartedBulkOperation: component('BulkOperationStarted'),
