@@ -33,11 +33,6 @@ export interface WantedFor {
   readonly isByFit: boolean;
 }
 
-/** What workers count: a run that asks for no CPU takes a core. */
-function asTaken<T extends Shape>(run: T): T {
-  return run.cpuMillis === 0 ? { ...run, cpuMillis: 1000 } : run;
-}
-
 /** Equal workers with room for runs. */
 interface Room {
   readonly workers: number;
@@ -69,7 +64,7 @@ export function wantedWorkers(
     ? moreByFit(
         ours,
         sizeOf(kind),
-        rooms.map((one) => freeResources(one.worker, one.held.map(asTaken))),
+        rooms.map((one) => freeResources(one.worker, one.held)),
       )
     : moreByNumber(
         pending,
@@ -108,7 +103,7 @@ function moreByFit(kinds: readonly KindDemand[], size: FreeResources, present: r
       gpus,
       vramMb / (size.gpus[0]?.vramMb ?? Infinity),
     );
-  for (const kind of kinds.map(asTaken).toSorted((a, b) => share(b) - share(a))) {
+  for (const kind of kinds.toSorted((a, b) => share(b) - share(a))) {
     let left = kind.admitted;
     rooms = rooms.flatMap((room) => {
       const filled = fill(room, kind, left);

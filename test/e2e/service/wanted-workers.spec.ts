@@ -96,7 +96,7 @@ for (const strategy of ['direct', 'fit']) {
     test(`grows from 0 to ${MOST} workers and shrinks to 0 again, and interrupts no run`, async () => {
       const pool = new Pool(service.url, send);
       assert.equal(await pool.scale(), 0);
-      const run = { image: 'image', selector: ['pool'] };
+      const run = { image: 'image', selector: ['pool'], constraints: { cpu: 1 } };
       for (let n = 0; n < RUNS; n += 20) {
         await send('POST', '/runs/batch', { body: { runs: Array.from({ length: 20 }, () => run) } });
       }
