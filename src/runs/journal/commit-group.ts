@@ -32,7 +32,8 @@ import {
   runsOf,
 } from './command.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
-import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
+import { feedEventsOf } from './feed-events.js';
+import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
 import { wantedKeys } from './key-limits.js';
 
 export interface CommitOptions {

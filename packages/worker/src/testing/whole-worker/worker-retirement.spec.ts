@@ -8,12 +8,13 @@ const idleFor = (seconds: number): HarnessOptions => ({
 });
 
 test('ends with exit code 0 when it has had no run for SERVICE_WORKER_EXIT_IDLE seconds, and is gone from the service', async () => {
-  const { clock, service, start, exitCode } = makeHarness(idleFor(30));
-  await start();
+  const harness = makeHarness(idleFor(30));
+  const { clock, service } = harness;
+  await harness.start();
   await clock.pass(25_000);
-  assert.equal(exitCode(), null);
+  assert.equal(harness.exitCode(), null);
   await clock.pass(10_000);
-  assert.equal(exitCode(), 0);
+  assert.equal(harness.exitCode(), 0);
   assert.equal(service.callsOf('removeWorker').length, 1);
 });
 
@@ -41,11 +42,12 @@ test('executes a run that its last claim gets', async () => {
 });
 
 test('does not end while the service has not answered its claim, which may have got a run', async () => {
-  const { clock, service, start, exitCode } = makeHarness(idleFor(5));
+  const harness = makeHarness(idleFor(5));
+  const { clock, service } = harness;
   service.onCall = ({ what }) => (what === 'claim' ? DOWN : undefined);
-  await start();
+  await harness.start();
   await clock.pass(60_000);
-  assert.equal(exitCode(), null);
+  assert.equal(harness.exitCode(), null);
 });
 
 test('claims no more runs than SERVICE_WORKER_MAX_TOTAL, executes them to their ends, and ends with exit code 0', async () => {
