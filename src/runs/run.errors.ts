@@ -62,6 +62,15 @@ export class RunInOtherState extends DomainError {
   }
 }
 
+/** The `on_limit` of the run would cancel too many others; nothing has changed. */
+export class TooManyToCancel extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(reason: string, most: number) {
+    super(`${reason}: a new run cancels at most ${most}`);
+  }
+}
+
 /** Too many commands wait for the journal; nothing has changed. */
 export class JournalOverloaded extends DomainError {
   readonly kind = 'unavailable';

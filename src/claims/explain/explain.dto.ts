@@ -1,5 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
+import { END_CAUSES, type EndCause } from '../../runs/machine/event-types.js';
+import { shownCause } from '../../runs/dto/op-run.dto.js';
 import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { ScheduledForDto } from '../../runs/dto/op-run.dto.js';
 import { isHeld } from '../../runs/machine/run.js';
@@ -106,8 +107,8 @@ export class ExplainedEndDto {
   msg: string | number | null;
   /** The last worker of the run; null: the last attempt was not assigned. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
-  /** What kind of failure it was; null unless the run failed. */
-  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', nullable: true }) cause: FailureCause | null;
+  /** What kind of failure it was, or why the service cancelled the run; null: neither. */
+  @ApiProperty({ enum: END_CAUSES, enumName: 'EndCause', nullable: true }) cause: EndCause | null;
   /** Exit code of the container; null: unknown. */
   @ApiProperty({ type: 'integer', nullable: true }) exit_code: number | null;
   /** Why the last attempt failed; null: unknown. */
@@ -360,7 +361,7 @@ export function toEndDto({ run, lastEvent }: RunStatus): ExplainedEndDto | null 
     event: event?.type ?? null,
     msg: event?.msg ?? null,
     worker_id: run.workerId,
-    cause: run.state === 'FAILED' ? run.cause : null,
+    cause: shownCause(run),
     exit_code: run.state === 'FAILED' ? run.exitCode : null,
     error_message: run.state === 'FAILED' ? run.errorMessage : null,
   };

@@ -37,6 +37,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /workers': ['client'],
   'GET /overview': ['client'],
   'GET /capacity': ['client'],
+  'GET /capacity/wanted': ['client'],
   'POST /workers/heartbeat': ['worker'],
   'GET /workers/{worker_id}/runs': ['worker'],
   'DELETE /workers/{worker_id}': ['worker'],

@@ -33,6 +33,7 @@ const SHAPES = {
   Pause: component('Pause'),
   Pauses: listOf(component('Pause')),
   CapacityReport: component('CapacityReport'),
+  WantedWorkers: component('WantedWorkers'),
   CreatedRuns: resultsOf(component('CreatedRun')),
   CreatedRunIds: resultsOf(component('CreatedRunId')),
   StartedBulkOperation: component('BulkOperationStarted'),
