@@ -9,6 +9,10 @@ import { startService, type ServiceProcess } from '../../support/service-process
 const ADMIN = 'e2e-admin-key-of-the-tests';
 const YEARLY = '0 0 1 1 *';
 
+const DEFINITION = (image: string): string => `id: report\nversion: '1'\nimage: ${image}\n`;
+const SCHEDULE = (more = ''): string =>
+  `id: nightly\ncron: ['${YEARLY}']\nrun: {definition: report}\n${more}`;
+
 describe('schedules on the command line', () => {
   let service: ServiceProcess;
   let send: Send;
@@ -36,6 +40,15 @@ describe('schedules on the command line', () => {
     const end = await cli.run(...args);
     assert.equal(end.code, code, end.output);
     return end;
+  };
+
+  /** A folder with a definition and a schedule of it, which the service does not have. */
+  const fresh = async (): Promise<void> => {
+    for (const path of ['/schedules/nightly', '/schedules/weekly', '/definitions/report?all=true'])
+      await send('DELETE', path);
+    await rm(join(cli.folder, 'jobs'), { recursive: true, force: true });
+    await file('jobs/a.yaml', SCHEDULE());
+    await file('jobs/deep/b.yml', DEFINITION('one'));
   };
 
   describe('schedule', () => {
@@ -119,17 +132,7 @@ describe('schedules on the command line', () => {
   });
 
   describe('apply', () => {
-    const DEFINITION = (image: string): string => `id: report\nversion: '1'\nimage: ${image}\n`;
-    const SCHEDULE = (more = ''): string =>
-      `id: nightly\ncron: ['${YEARLY}']\nrun: {definition: report}\n${more}`;
     const apply = ['apply', '-f', 'jobs', '--set', 'prod'] as const;
-    const fresh = async (): Promise<void> => {
-      for (const path of ['/schedules/nightly', '/schedules/weekly', '/definitions/report?all=true'])
-        await send('DELETE', path);
-      await rm(join(cli.folder, 'jobs'), { recursive: true, force: true });
-      await file('jobs/a.yaml', SCHEDULE());
-      await file('jobs/deep/b.yml', DEFINITION('one'));
-    };
 
     test('stores definitions before the schedules that need them, and then finds nothing to do', async () => {
       await fresh();
@@ -217,7 +220,7 @@ describe('schedules on the command line', () => {
           2,
           /jobs\/z\.yaml:1: it is neither a definition \(image and version\) nor a schedule/,
         ],
-        [`${SCHEDULE()}`, 2, /jobs\/z\.yaml:1: schedule nightly is in jobs\/a\.yaml:1 already/],
+        [SCHEDULE(), 2, /jobs\/z\.yaml:1: schedule nightly is in jobs\/a\.yaml:1 already/],
         ['id: x\nevery_s: 3\nrun: {image: i}\n', 1, /jobs\/z\.yaml:2: every_s must be/],
         ['kind: job\nid: x\n', 2, /jobs\/z\.yaml:1: kind must be one of definition, schedule, set/],
         ['cron: ["@daily"]\nrun: {image: i}\n', 2, /jobs\/z\.yaml:1: id must be a text/],

@@ -140,6 +140,12 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const said of [/is COMPLETED/, /"ram_mb": 64/]) assert.match(printed, said);
   });
 
+  test('makes, triggers, pauses and backfills a schedule', async () => {
+    const printed = await followLoggedIn('docs/schedules.md');
+    for (const said of [/^nightly created, next at /m, /^nightly paused$/m, /^10 runs created of 10 times/m])
+      assert.match(printed, said);
+  });
+
   test('applies a folder, sees what others have changed, and prunes', async () => {
     const printed = await followLoggedIn('docs/apply.md');
     for (const said of [

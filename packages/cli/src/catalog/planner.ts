@@ -53,7 +53,7 @@ export class Planner {
     for (const entry of entries) {
       try {
         const step = await this.stepOf(entry);
-        if (entry.kind === 'definition' && step.run) this.coming.add(String(entry.body['id']));
+        if (entry.kind === 'definition' && step.run) this.coming.add(entry.key.replace(/\/.*/, ''));
         steps.push(step);
       } catch (error) {
         if (!(error instanceof CliError) || error.exitCode !== EXIT.failed) throw error;

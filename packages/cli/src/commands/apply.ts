@@ -1,4 +1,4 @@
-import { readExactly } from '@longshore/common/json/json-text';
+import { composeJson } from '@longshore/common/json/json-text';
 import type { Command } from 'commander';
 import { Planner, type Step } from '../catalog/planner.js';
 import { readEntries } from '../catalog/read-entries.js';
@@ -61,7 +61,7 @@ async function printPlan(
 async function carryOut(
   steps: readonly Step[],
   { json, dryRun, overwrite }: ApplyFlags,
-  { output, end }: CliContext,
+  context: CliContext,
 ): Promise<void> {
   const conflicts = steps.filter(({ conflict }) => conflict !== undefined).length;
   if (conflicts > 0 && !overwrite)
@@ -71,7 +71,7 @@ async function carryOut(
     );
   const all = steps.filter(({ run }) => run !== undefined);
   if (dryRun) {
-    end(all.length === 0 ? EXIT.ok : EXIT.wouldChange);
+    context.end(all.length === 0 ? EXIT.ok : EXIT.wouldChange);
     return;
   }
   for (const [done, { run, action, kind, key }] of all.entries()) {
@@ -80,7 +80,7 @@ async function carryOut(
       const place = `${kind} ${key}: ${error.message}; ${done} of ${all.length} done`;
       throw new CliError(error.exitCode, `${place}, the same command goes on`);
     });
-    if (!json) await output.line(`${kind} ${key} ${DONE[action]}`);
+    if (!json) await context.output.line(`${kind} ${key} ${DONE[action]}`);
   }
 }
 
@@ -97,11 +97,12 @@ function cut(text = 'null'): string {
 }
 
 function toJson({ action, kind, key, changes, conflict, note }: Step): object {
-  const value = (text = 'null') => readExactly(text);
-  const shown = changes.map(({ field, before, after }) => ({
-    field,
-    before: value(before),
-    after: value(after),
-  }));
+  const shown = changes.map(({ field, before = 'null', after = 'null' }) =>
+    composeJson([
+      ['field', JSON.stringify(field)],
+      ['before', before],
+      ['after', after],
+    ]),
+  );
   return { action, kind, key, note: note ?? null, conflict: conflict ?? null, changes: shown };
 }
