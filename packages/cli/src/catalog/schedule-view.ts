@@ -34,9 +34,11 @@ export const SYMBOLS_TEXT =
 
 /** A symbol for each of the last times, the newest last. */
 export function outcomesText({ last }: Schedule): string {
-  const symbolOf = ({ outcome, run_state: state }: Fire): string =>
-    SYMBOLS[outcome === 'created' ? (state ?? 'removed') : outcome];
   return last.map(symbolOf).toReversed().join('') || '-';
+}
+
+function symbolOf({ outcome, run_state: state }: Fire): string {
+  return SYMBOLS[outcome === 'created' ? (state ?? 'removed') : outcome];
 }
 
 /** When it fires. */
