@@ -159,7 +159,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   },
   previewSchedule: { 'every night': { cron: ['30 2 * * *'], timezone: 'Europe/Berlin', count: 5 } },
   pauseSchedule: { 'with a note': { note: 'The warehouse is being moved.' } },
-  backfillSchedule: { 'ten days': { from: '2026-01-01T00:00:00Z', until: '2026-01-10T00:00:00Z' } },
+  backfillSchedule: { 'four days': { from: '2026-01-01T00:00:00Z', until: '2026-01-05T00:00:00Z' } },
   createRuns: {
     'two runs': {
       runs: [
