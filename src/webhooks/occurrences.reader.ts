@@ -1,0 +1,267 @@
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { Settings } from '../config/settings.js';
+import type {
+  WebhookEntity,
+  WebhookEvent,
+  WebhookGap,
+  WebhookPosition,
+} from '../database/entities/webhook.entity.js';
+import { rows } from '../database/sql/sql.js';
+import { decodeEventCursor, EVENT_DISORDER_MS, RunEvents } from '../runs/run-events.js';
+import type { Message } from './delivery/webhook-sender.js';
+import { hasHappened, meets, runMessage, webhookEventsOf, type RunFacts, type RunMoment } from './message.js';
+
+const DAY_MS = 86_400_000;
+
+/** Bytes of outputs that are sent. */
+const MAX_OUTPUTS = 20 * 1024;
+const NIL = '00000000-0000-0000-0000-000000000000';
+
+/** Ended runs of each outcome, the newest by their creation, among which the one that ended before another is looked for. */
+const RECENT_RUNS = 50;
+
+/** What of a webhook decides what it is told. */
+export type Subscription = Pick<WebhookEntity, 'id' | 'events' | 'conditions' | 'include'>;
+
+/** What comes next. */
+export interface OccurrencePage {
+  readonly messages: readonly Message[];
+  /** Behind them. */
+  readonly position: WebhookPosition;
+  readonly hasMore: boolean;
+  /** A time of which retention may have removed events before they were read. */
+  readonly gap?: WebhookGap;
+}
+
+/** A moment with the webhook events that it may be. */
+interface Candidate {
+  readonly moment: RunMoment;
+  readonly events: readonly WebhookEvent[];
+}
+
+/** Reads what happened, in the order of the commits, and makes messages of what a webhook subscribes. */
+@Injectable()
+export class OccurrencesReader {
+  private readonly logger = new Logger('Webhooks');
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly events: RunEvents,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'publicUrl' | 'runRetentionDays'>,
+  ) {}
+
+  /** The position from which what happens at a time or later is read; null: from now on. */
+  async positionAt(time: Date | null, now: Date, until?: Date): Promise<WebhookPosition> {
+    const cursor = await this.events.cursorAt(time);
+    const from = (time ?? now).toISOString();
+    const place = {
+      events: cursor,
+      order: orderOf(cursor),
+      createdAt: from,
+      createdId: NIL,
+      from,
+      readAt: from,
+    };
+    return until === undefined ? place : { ...place, until: until.toISOString() };
+  }
+
+  /** The next messages, of at most `limit` events. @param now the database's time, before which everything is read at the end */
+  async read(
+    webhook: Subscription,
+    position: WebhookPosition,
+    limit: number,
+    now: Date,
+  ): Promise<OccurrencePage> {
+    if (webhook.events.includes('run.created')) {
+      const created = await this.#readCreated(webhook, position, limit);
+      if (created) return created;
+    }
+    const page = await this.events.read(position.events, limit);
+    const { until = '9' } = position;
+    const candidates = page.events
+      .filter(({ t }) => t >= position.from && t <= until)
+      .map(({ run_id: runId, index, attempt, type, state, t }) => ({ runId, index, attempt, type, state, t }))
+      .map((moment) => ({
+        moment,
+        events: webhookEventsOf(moment).filter((one) => webhook.events.includes(one)),
+      }));
+    const messages = await this.#messagesOf(webhook, candidates, position);
+    const last = page.events.at(-1);
+    const isBehindUntil = Date.parse(last?.t ?? '') - EVENT_DISORDER_MS > Date.parse(until);
+    const hasMore = page.has_more && !isBehindUntil;
+    const gap = this.#gapBehind(position, now);
+    const readAt = hasMore ? (gap?.until ?? position.readAt) : now.toISOString();
+    const next = { ...position, events: page.next_cursor, order: orderOf(page.next_cursor), readAt };
+    return { messages, position: next, hasMore, ...(gap && { gap }) };
+  }
+
+  #gapBehind({ readAt, until }: WebhookPosition, now: Date): WebhookGap | undefined {
+    const { runRetentionDays } = this.settings;
+    const removed = new Date(now.getTime() - runRetentionDays * DAY_MS).toISOString();
+    if (runRetentionDays === 0 || readAt >= removed) return undefined;
+    return { from: readAt, until: until !== undefined && until < removed ? until : removed };
+  }
+
+  /**
+   * Creations are not in the order of the events, but in that of their times, which are not before the begin of the transaction:
+   * those before the oldest open transaction are complete.
+   */
+  async #readCreated(
+    webhook: Subscription,
+    position: WebhookPosition,
+    limit: number,
+  ): Promise<OccurrencePage | null> {
+    const { manager } = this.dataSource;
+    const [open] = await rows<{ before: Date }>(
+      manager,
+      `select date_trunc('milliseconds', coalesce(min(xact_start), clock_timestamp())) as before
+         from pg_stat_activity
+        where datname = current_database()`,
+    );
+    const found = await rows<{ id: string; createdAt: Date }>(
+      manager,
+      `select r.id, r.created_at as "createdAt"
+         from unnest('{OPEN,CANCELLED,COMPLETED,FAILED}'::text[]) as o (outcome)
+        cross join lateral (
+                select id, created_at
+                  from runs
+                 where outcome = o.outcome
+                   and max_attempts > 0
+                   and (created_at, id) > ($1::timestamptz, $2::uuid)
+                   and created_at < least($3::timestamptz, $4::timestamptz)
+                 order by created_at, id
+                 limit $5::integer
+              ) r
+        order by r.created_at, r.id
+        limit $5::integer`,
+      [position.createdAt, position.createdId, open?.before, position.until ?? 'infinity', limit],
+    );
+    const last = found.at(-1);
+    if (!last) return null;
+    const candidates = found.map(({ id, createdAt }) => creationOf(id, createdAt));
+    return {
+      messages: await this.#messagesOf(webhook, candidates, null),
+      position: { ...position, createdAt: last.createdAt.toISOString(), createdId: last.id },
+      hasMore: true,
+    };
+  }
+
+  /**
+   * The messages that the webhook gets. One that cannot be made is logged, and the others go on.
+   * @param position a creation behind it is told before the first event of the run, which it must not follow; null: none is
+   */
+  async #messagesOf(
+    webhook: Subscription,
+    candidates: readonly Candidate[],
+    position: WebhookPosition | null,
+  ): Promise<Message[]> {
+    const tellsCreations = position !== null && webhook.events.includes('run.created');
+    const wanted = candidates.filter(
+      ({ events, moment }) => events.length > 0 || (tellsCreations && moment.index === 0),
+    );
+    if (wanted.length === 0) return [];
+    const facts = await this.#readFacts(webhook, wanted);
+    const shape = { include: webhook.include, base: this.settings.publicUrl };
+    return wanted.flatMap(({ events, moment }, n) => {
+      const run = facts[n];
+      try {
+        if (!run) throw new Error('the run was removed');
+        if (!meets(webhook.conditions, run)) return [];
+        const { createdAt } = run;
+        const isUntold =
+          tellsCreations &&
+          moment.index === 0 &&
+          `${createdAt.toISOString()} ${moment.runId}` > `${position.createdAt} ${position.createdId}`;
+        const creation = isUntold ? [creationOf(moment.runId, createdAt)] : [];
+        return [...creation, { events, moment }].flatMap((one) =>
+          one.events
+            .filter((event) => hasHappened(event, run))
+            .map((event) => runMessage(event, one.moment, run, shape)),
+        );
+      } catch (error) {
+        this.logger.error(
+          `No message of ${moment.type} of run ${moment.runId} for webhook ${webhook.id}`,
+          error instanceof Error ? error.stack : String(error),
+        );
+        return [];
+      }
+    });
+  }
+
+  /** In the order of the candidates; null for a run that was removed. */
+  async #readFacts(webhook: Subscription, wanted: readonly Candidate[]): Promise<(RunFacts | null)[]> {
+    const found = await rows<RunFacts & { readonly found: boolean }>(
+      this.dataSource.manager,
+      `select r.id is not null as found, r.name, r.labels, r.image, r.topic,
+              r.definition_id as "definitionId", r.definition_version as "definitionVersion", r.created_at as "createdAt",
+              c.error_message as "errorMessage", c.cause, c.exit_code as "exitCode",
+              c.started_at as "startedAt", c.finished_at as "finishedAt",
+              case when $5::boolean and octet_length(c.outputs::text) <= ${MAX_OUTPUTS} then c.outputs end as outputs,
+              $6::boolean and e.type = 'COMPLETED' and coalesce((
+                select p.outcome
+                  from unnest('{CANCELLED,COMPLETED,FAILED}'::text[]) as o (outcome)
+                 cross join lateral (
+                         select id, outcome, finished_at
+                           from runs
+                          where definition_id = r.definition_id
+                            and outcome = o.outcome
+                            and created_at <= c.finished_at
+                          order by created_at desc
+                          limit ${RECENT_RUNS}
+                       ) p
+                 where p.finished_at <= c.finished_at
+                   and p.id <> r.id
+                 order by p.finished_at desc
+                 limit 1
+              ) = 'FAILED', false) as "isRecovery",
+              e.type = 'STARTED' and exists (
+                select
+                  from events
+                 where run_id = e.run_id
+                   and index between c.first_event and e.index - 1
+                   and type = 'STARTED'
+              ) as "isRepeated"
+         from unnest($1::uuid[], $2::integer[], $3::integer[], $4::text[])
+              with ordinality as e (run_id, index, attempt, type, n)
+         left join runs r on r.id = e.run_id
+         left join attempts a on a.run_id = e.run_id and a.attempt = e.attempt
+         left join lateral (
+                select r.error_message, case when r.state = 'FAILED' then r.cause end as cause,
+                       case when r.state = 'FAILED' then r.exit_code end as exit_code, r.started_at, r.finished_at,
+                       coalesce(r.outputs, r.outputs_template) as outputs, r.first_event
+                 where a.run_id is null
+                 union all
+                select a.error_message, a.cause, a.exit_code, a.started_at, a.finished_at,
+                       coalesce(a.outputs, r.outputs_template), a.first_event
+                 where a.run_id is not null
+              ) c on true
+        order by e.n`,
+      [
+        wanted.map(({ moment }) => moment.runId),
+        wanted.map(({ moment }) => moment.index ?? -1),
+        wanted.map(({ moment }) => moment.attempt),
+        wanted.map(({ moment }) => moment.type),
+        webhook.include.includes('outputs'),
+        webhook.events.includes('run.recovered'),
+      ],
+    );
+    return found.map((row) => (row.found ? row : null));
+  }
+}
+
+function creationOf(runId: string, createdAt: Date): Candidate {
+  const moment = {
+    runId,
+    index: null,
+    attempt: 1,
+    type: 'CREATED',
+    state: 'PENDING',
+    t: createdAt.toISOString(),
+  };
+  return { moment, events: ['run.created'] };
+}
+
+function orderOf(cursor: string | null): string {
+  return cursor === null ? '0' : (decodeEventCursor(cursor)?.place.commitOrder ?? '0');
+}
