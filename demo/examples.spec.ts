@@ -41,6 +41,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     created_by: null,
     source: null,
     rerun_of: null,
+    schedule: null,
     reruns: 0,
     createdAt: '2026-01-02T03:04:05.678Z',
     updatedAt: '2026-01-02T03:04:05.678Z',

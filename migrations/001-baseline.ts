@@ -117,6 +117,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         created_by_name text,
         rerun_of uuid,
         reruns integer,
+        schedule_id text,
+        schedule_time text,
         request json,
         inputs json not null,
         outputs_template json not null,
@@ -167,6 +169,8 @@ export class Baseline1795000000001 implements MigrationInterface {
           check (ended_worker is not distinct from case when finished_at is not null then worker_id end),
         constraint runs_finished_when_terminal
           check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
+        constraint runs_schedule_check
+          check ((schedule_id is null) = (schedule_time is null)),
         constraint runs_pending_belongs_to_nobody
           check (state <> 'PENDING' or worker_id is null),
         constraint runs_back_off_while_pending
@@ -191,6 +195,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where created_by is not null;
       create index runs_by_rerun on runs (rerun_of, outcome, created_at, id)
         where rerun_of is not null;
+      create index runs_by_schedule on runs (schedule_id, outcome, created_at, id)
+        where schedule_id is not null;
       create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at, id)
         where definition_id is not null;
       create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at, id)

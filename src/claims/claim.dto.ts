@@ -34,6 +34,8 @@ export class WorkerOpRunDto extends ClaimedOptionFields {
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
+  /** What the container gets as `SERVICE_SCHEDULED_FOR`: the run's time by its schedule; absent without a schedule. */
+  @ApiProperty({ type: 'string', required: false }) scheduled_for?: string;
   /** Trace context of the run (W3C Trace Context), for its container; absent without a trace. */
   @ApiProperty({ type: 'string', required: false }) traceparent?: string;
   @ApiProperty({ type: 'string', required: false }) tracestate?: string;
@@ -52,6 +54,7 @@ export function toWorkerOpRunDto({
   image,
   inputs,
   options,
+  scheduleTime,
   traceparent,
   tracestate,
 }: ClaimedRun): WorkerOpRunDto {
@@ -64,6 +67,7 @@ export function toWorkerOpRunDto({
     constraints: toConstraintsDto(run, run),
     attempt: run.attempt,
     ...claimOptions(options),
+    ...(scheduleTime !== null && { scheduled_for: scheduleTime }),
     ...(traceparent !== null && { traceparent }),
     ...(traceparent !== null && tracestate && { tracestate }),
   };

@@ -1,3 +1,5 @@
+import { isHeld } from './machine/run.js';
+
 /** Why a PENDING run waits, and what that means. The first reason that holds is given, in this order. */
 export const PENDING_REASONS = {
   start_at: 'its start_at lies in the future',
@@ -42,5 +44,6 @@ export function ownReason({
   readonly startAt: Date | null;
 }): PendingReason | null {
   if (notBefore === null) return null;
+  if (isHeld({ notBefore })) return 'concurrency';
   return notBefore.getTime() === startAt?.getTime() ? 'start_at' : 'back_off';
 }

@@ -225,6 +225,8 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
   readonly rerunOf?: string | undefined;
+  /** What makes it, and for which of its times. */
+  readonly schedule?: { readonly id: string; readonly time: string } | undefined;
   /** Kept for reruns where the run does not tell what was asked for. */
   readonly copy?: RunRequestCopy | undefined;
 }
@@ -234,7 +236,7 @@ export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
 
 /** The run that a request asks for, with new ids. @param defaultTopic of a request that names none */
 export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaultTopic?: string): NewRun {
-  const { event_delivery: delivery, definition, start_at: startAt } = request;
+  const { event_delivery: delivery, definition, schedule, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
   const bound = definition === undefined ? bindOptions(request, { id, name: request.name }) : request;
@@ -259,6 +261,8 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
     rerunOf: request.rerunOf ?? null,
+    scheduleId: schedule?.id ?? null,
+    scheduleTime: schedule?.time ?? null,
     request: request.copy ?? copyOf(request, bound),
     createdBy: caller?.keyId ?? null,
     createdByName: caller?.name ?? null,

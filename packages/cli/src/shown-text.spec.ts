@@ -49,6 +49,7 @@ const explained = {
   counts: null,
   requirements: null,
   concurrency: null,
+  schedule: null,
   missing_secrets: new Array<string>(),
   workers: [],
 } as const;

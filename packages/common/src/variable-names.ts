@@ -8,8 +8,13 @@ export const WORKER_VARIABLES = [
   'SERVICE_RAM_MB',
 ] as const;
 
+/** What workers set for the runs of schedules: the time by the schedule. */
+export const SCHEDULED_FOR = 'SERVICE_SCHEDULED_FOR';
+
+const RESERVED = [...WORKER_VARIABLES, SCHEDULED_FOR];
+
 /** The name of an environment variable that a run may set: as Kubernetes takes them. */
 export const VARIABLE_NAME = {
-  pattern: new RegExp(`^(?!(?:${WORKER_VARIABLES.join('|')})$)[A-Za-z_.-][A-Za-z0-9_.-]*$`),
-  form: `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${WORKER_VARIABLES.join(', ')}`,
+  pattern: new RegExp(`^(?!(?:${RESERVED.join('|')})$)[A-Za-z_.-][A-Za-z0-9_.-]*$`),
+  form: `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${RESERVED.join(', ')}`,
 } as const;

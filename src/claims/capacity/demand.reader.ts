@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
+import { HELD } from '../../runs/machine/run.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import { PLAIN_LANE } from '../../runs/queue/lane.js';
 import { requirementList, requirementsOf, type RequiringRun } from '../../runs/requirements.js';
@@ -59,6 +60,8 @@ export interface Demand {
   readonly all: StageDemand;
   /** How many of the waiting runs wait for their `start_at`. */
   readonly startAt: number;
+  /** How many of them wait for the end of another run. */
+  readonly held: number;
   /** The largest kinds of ready runs. */
   readonly kinds: readonly KindDemand[];
   /** True: there may be more pending runs than were counted. */
@@ -153,7 +156,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
     executor,
     `with waiting as materialized (
        select id, requirement_id, ${CPU_MILLIS} as cpu_millis, ram_mb, vram_mb,
-              ${GPUS} as gpus, not_before = start_at as is_start
+              ${GPUS} as gpus, not_before = start_at as is_start, not_before = '${HELD.toISOString()}' as is_held
          from runs r
         where not_before is not null
         order by not_before
@@ -270,6 +273,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
               or exists (select from restricted group by lane, share having count(*) >= share)
               or coalesce((select sum(ready + waiting) from groups) >= $1::integer, false) as "isAtLeast",
             (select count(*) from waiting where is_start)::integer as "startAt",
+            (select count(*) from waiting where is_held)::integer as held,
             coalesce((select json_agg(k) from kinds k), '[]') as kinds,
             coalesce((select json_agg(s) from shapes s), '[]') as shapes,
             (select row_to_json(u) from unrestricted u) as unrestricted,

@@ -42,6 +42,8 @@ export interface Background {
   /** What the run requires of a worker. */
   readonly required: Requirements;
   readonly losses: Pick<Run, 'reclaims' | 'repeatedLosses'>;
+  /** Whether the run waits for the end of another run. */
+  readonly isHeld: boolean;
   /** The active workers. */
   readonly active: readonly DescribedWorker[];
   /** Of a run that has grown beyond all of them. */
@@ -50,7 +52,9 @@ export interface Background {
 
 /** The explanation in one or two sentences. */
 export function summarise(explanation: Explanation, background: Background): string {
-  return `${situation(explanation, background)}${lackingSecrets(explanation.missing_secrets)}`;
+  const { schedule, missing_secrets: missing } = explanation;
+  const origin = schedule === null ? '' : ` Made by schedule '${schedule.id}' for ${schedule.time}.`;
+  return `${situation(explanation, background)}${lackingSecrets(missing)}${origin}`;
 }
 
 function lackingSecrets(names: readonly string[]): string {
@@ -63,9 +67,11 @@ function lackingSecrets(names: readonly string[]): string {
 
 function situation(explanation: Explanation, background: Background): string {
   const { failed } = background;
-  const { state, queue, holder, ended } = explanation;
+  const { state, queue, holder, ended, schedule } = explanation;
   switch (state) {
     case 'PENDING':
+      if (background.isHeld)
+        return `Waits until the run of schedule '${schedule?.id}' before it has ended (overlap: queue_one).`;
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
         ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}${repeated(background.losses)}.`

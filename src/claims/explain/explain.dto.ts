@@ -1,6 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
 import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
+import { ScheduledForDto } from '../../runs/dto/op-run.dto.js';
+import { isHeld } from '../../runs/machine/run.js';
 import { isInExecution, RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import { timeoutOf } from '../../runs/machine/timers.js';
 import { ownReason, PENDING_REASON_NAMES, type PendingReason } from '../../runs/pending-reason.js';
@@ -249,6 +251,8 @@ export class RunExplanationDto {
   summary: string;
   /** Null when no timeout is running. */
   @ApiProperty({ type: ExplainedDeadlineDto, nullable: true }) deadline: ExplainedDeadlineDto | null;
+  /** What a schedule made the run for; null: it was not made by one. */
+  @ApiProperty({ type: ScheduledForDto, nullable: true }) schedule: ScheduledForDto | null;
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedQueueDto, nullable: true }) queue: ExplainedQueueDto | null;
   /** What a worker needs to get the run, empty lists: nothing; null unless the run is PENDING. */
@@ -288,7 +292,7 @@ export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | 
     priority: run.priority,
     queued_at: run.queuedAt.toISOString(),
     waiting_ms: millisBetween(run.queuedAt, now),
-    not_before: run.notBefore?.toISOString() ?? null,
+    not_before: isHeld(run) ? null : (run.notBefore?.toISOString() ?? null),
     start_at: ownReason(run) === 'start_at' ? (run.startAt?.toISOString() ?? null) : null,
     passed_over_at: place?.passedOverAt?.toISOString() ?? null,
     reserved_for: place?.reservedFor ?? null,

@@ -4,7 +4,8 @@ import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { SecretEntity } from '../../database/entities/security.entity.js';
 import { secretNamesOf, showOptions } from '../../runs/options/stored-options.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
-import type { RunRecord } from '../../runs/machine/run.js';
+import { toScheduledForDto } from '../../runs/dto/op-run.dto.js';
+import { isHeld, type RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
 import type { StartReasons } from '../../runs/run-timeouts.job.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
@@ -127,6 +128,7 @@ export class ExplainService implements StartReasons {
         attempt: run.attempt,
         strategy: this.strategy.name,
         reason,
+        schedule: toScheduledForDto(run),
         deadline: toDeadlineDto(status),
         queue: toQueueDto(status),
         requirements: judged && {
@@ -145,6 +147,7 @@ export class ExplainService implements StartReasons {
         failed: failedOf(status),
         avoidedUntil: avoidanceEnd(run),
         losses: run,
+        isHeld: isHeld(run),
         required: requirements,
         active,
         outgrown: outgrownOf(run, active),

@@ -60,6 +60,7 @@ export type RunRequestCopy = Readonly<{
 @Check('runs_ram_mb_check', 'ram_mb >= 0')
 @Check('runs_reclaims_check', 'reclaims >= 0')
 @Check('runs_repeated_losses_check', 'repeated_losses between 0 and reclaims')
+@Check('runs_schedule_check', '(schedule_id is null) = (schedule_time is null)')
 @Check('runs_start_within_s_check', 'start_within_s >= 1')
 @Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
@@ -76,6 +77,9 @@ export type RunRequestCopy = Readonly<{
 @Index('runs_by_name', { synchronize: false })
 @Index('runs_by_outcome', { synchronize: false })
 @Index('runs_by_rerun', { synchronize: false })
+@Index('runs_by_schedule', ['scheduleId', 'outcome', 'createdAt', 'id'], {
+  where: '(schedule_id IS NOT NULL)',
+})
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
@@ -156,6 +160,10 @@ export class RunEntity {
   @Column('uuid', { name: 'rerun_of', nullable: true }) rerunOf: string | null;
   /** Runs that repeat it, those that have been removed included; null: none. A trigger counts them. */
   @Column('integer', { nullable: true }) reruns: number | null;
+  /** Schedule that made it, which may have been removed; null: none. */
+  @Column('text', { name: 'schedule_id', nullable: true }) scheduleId: string | null;
+  /** Its time by the schedule, in the zone of the schedule and with its offset, to the second; null exactly without a schedule. */
+  @Column('text', { name: 'schedule_time', nullable: true }) scheduleTime: string | null;
   /** What a rerun cannot read from the other columns; null: nothing. Only reruns read it. */
   @Column('json', { nullable: true }) request: RunRequestCopy | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
@@ -178,7 +186,7 @@ export class RunEntity {
   @Column('integer') size: number;
   /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
-  /** End of the back-off of a pending run; null: it is not in back-off. */
+  /** End of the back-off of a pending run, `HELD` of one that waits for another run; null: neither. */
   @Column({ type: 'timestamptz', precision: 3, name: 'not_before', nullable: true }) notBefore: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
   /** When the worker of the current attempt began to prepare it; null: it has not said so. */

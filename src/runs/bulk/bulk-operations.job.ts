@@ -19,6 +19,7 @@ import type { RunCommand } from '../machine/run-command.js';
 import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
 import { TooManyWaiting } from '../run.errors.js';
 import { eventCommand } from '../runs.service.js';
+import { BULK_LEDGER } from './bulk-ledger.js';
 import { BulkOperationRepository, type BulkOperation, type BulkPage } from './bulk-operations.repository.js';
 import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
 import { statesOf } from '../reading/run-filter.js';
@@ -113,8 +114,10 @@ export class BulkOperationsJob {
     const onlyIn = statesOf(checkedFilter(action, readFilterQuery(filter), operation, true));
     // Pages of an admin's key do not go before other requests either.
     const caller = { id: keyId, scopes: new Set(['client'] as const) };
-    const change = (first: number, runIds: readonly string[], refusal?: string): Promise<boolean> =>
-      this.journal.changePage({ operationId, first, runIds, command, onlyIn, refusal }, caller);
+    const change = (first: number, runIds: readonly string[], refusal?: string): Promise<boolean> => {
+      const changes = runIds.map((runId) => ({ runId, command, onlyIn, refusal }));
+      return this.journal.carryOut({ ledger: BULK_LEDGER, record: { operationId, first }, changes }, caller);
+    };
     try {
       await change(processed, page);
     } catch (error) {

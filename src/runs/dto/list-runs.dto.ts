@@ -108,6 +108,11 @@ export class RunFilterDto {
   @QueryString({ pattern: new RegExp(`^${UUID}$`), form: 'the id of a run' })
   rerun_of?: string;
 
+  /** Id of a schedule: the runs that it made. @example nightly-report */
+  @IsOptional()
+  @QueryString()
+  schedule?: string;
+
   /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */
   @QueryTime()
   'created[gte]'?: string;

@@ -83,7 +83,15 @@ export class CreatedByDto {
   key_name: string;
 }
 
-const RUN_SOURCES = ['rerun'] as const;
+const RUN_SOURCES = ['rerun', 'schedule'] as const;
+
+@ApiSchema({ name: 'ScheduledFor', description: 'What a schedule made something for.' })
+export class ScheduledForDto {
+  /** Schedule, which may have been deleted. */
+  id: string;
+  /** Time by the schedule, in its zone; of a trigger, the time of the request. @example 2026-03-29T03:30:00+02:00 */
+  time: string;
+}
 
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto extends ExecutionOptionsDto {
@@ -147,6 +155,9 @@ export class OpRunDto extends ExecutionOptionsDto {
   /** Id of the run that it repeats, which may have been removed; null: none. */
   @ApiProperty({ type: 'string', format: 'uuid', nullable: true })
   rerun_of: string | null;
+  /** What a schedule made it for; null: it was not made by one. */
+  @ApiProperty({ type: ScheduledForDto, nullable: true })
+  schedule: ScheduledForDto | null;
   /** How many runs were made that repeat it; GET /runs with `rerun_of` lists them. */
   @ApiProperty({ type: 'integer' })
   reruns: number;
@@ -188,13 +199,27 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
     created_by: toCreatedByDto(run.createdBy, run.createdByName),
-    source: run.rerunOf === null ? null : 'rerun',
+    source: sourceOf(run),
     rerun_of: run.rerunOf,
+    schedule: toScheduledForDto(run),
     reruns: run.reruns ?? 0,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),
   };
+}
+
+function sourceOf({ rerunOf, scheduleId }: RunRecord): OpRunDto['source'] {
+  if (scheduleId !== null) return 'schedule';
+  return rerunOf === null ? null : 'rerun';
+}
+
+/** Null for a run that no schedule made. */
+export function toScheduledForDto({
+  scheduleId: id,
+  scheduleTime: time,
+}: Pick<RunRecord, 'scheduleId' | 'scheduleTime'>): ScheduledForDto | null {
+  return id === null || time === null ? null : { id, time };
 }
 
 /** Null without a key. */

@@ -2,10 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { event, NEW_RUN } from '../machine/decide.fixtures.js';
 import type { NewRun } from '../machine/run.js';
-import { bytesOf, type PendingCommand } from './command.js';
+import { bytesOf, type BatchLedger, type PendingCommand } from './command.js';
 
 /** Without texts that count. */
 const FRESH: NewRun = { ...NEW_RUN, image: '', topic: null };
+
+const LEDGER: BatchLedger = {
+  lock: () => Promise.resolve(new Set()),
+  write: () => Promise.resolve(),
+};
 
 const creation = (given: Partial<NewRun>): PendingCommand => ({
   kind: 'create',
@@ -27,14 +32,17 @@ describe('the bytes of a command', () => {
     'its topic': creation({ topic: text }),
     'the message of an event': change(event({ type: 'NOTE', msg: text })),
     'the payload of an event': change(event({ type: 'NOTE', msg: '', payload: { text } })),
-    'each run of a page, whose size makes it a large request': {
-      kind: 'page',
-      page: {
-        operationId: 'operation',
-        first: 0,
-        runIds: ['run'],
-        command: { type: 'patch', keyName: null, priority: 1 },
-        onlyIn: undefined,
+    'the new runs of a batch': {
+      kind: 'batch',
+      batch: { ledger: LEDGER, record: {}, creations: [{ fresh: { ...FRESH, inputs: { text } } }] },
+      caller: { id: 'key', scopes: new Set(['client']) },
+    },
+    'each change of a batch, whose size makes it a large request': {
+      kind: 'batch',
+      batch: {
+        ledger: LEDGER,
+        record: {},
+        changes: [{ runId: 'run', command: { type: 'patch', keyName: null, priority: 1 } }],
       },
       caller: { id: 'key', scopes: new Set(['client']) },
     },

@@ -1,3 +1,4 @@
+import type { EntityManager } from 'typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Caller } from '../../auth/access.js';
@@ -7,7 +8,6 @@ import type { Idempotency, IdempotencyKey } from '../idempotency/idempotency.rep
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
-import type { PagePlace } from '../storage/bulk-progress.js';
 import type { ClaimingWorker } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
 
@@ -28,28 +28,67 @@ export interface ChangeOptions extends CommandOptions {
 }
 
 /**
- * The next runs of a bulk operation. They are changed in the commit that moves the operation on, or not at all: so each is changed
- * once, however often the page is begun.
+ * Creations and changes of runs that go with a record of another table: they are carried out in the commit that moves the record on,
+ * or not at all. So each is carried out once, however often and by however many processes it is begun.
  */
-export interface Page extends PagePlace {
-  readonly runIds: readonly string[];
+export interface Batch<R extends object = object> {
+  readonly ledger: BatchLedger<R>;
+  readonly record: R;
+  readonly creations?: readonly BatchCreation[];
+  readonly changes?: readonly BatchChange[];
+}
+
+export interface BatchCreation {
+  readonly fresh: NewRun;
+  /** Whether it is not claimable before the command `release`. */
+  readonly isHeld?: boolean;
+}
+
+export interface BatchChange {
+  readonly runId: string;
   readonly command: RunCommand;
-  /** Runs in another state are refused; undefined: none is. */
-  readonly onlyIn: readonly RunState[] | undefined;
-  /** Why all of them are refused, without the command. */
+  /** A run in another state is refused; undefined: none is. */
+  readonly onlyIn?: readonly RunState[] | undefined;
+  /** Why it is refused, without the command. */
   readonly refusal?: string | undefined;
 }
 
-/** Whether this commit has moved the operation on: false when another one has, or the operation has ended. */
-export interface PageOutcome {
-  readonly kind: 'page';
-  readonly isRecorded: boolean;
+/** A change of a batch that was not carried out; the others were. */
+export interface BatchRefusal {
+  /** Of the run. */
+  readonly id: string;
+  readonly detail: string;
+}
+
+/** What a batch did. */
+export interface BatchDone<R extends object = object> {
+  readonly record: R;
+  /** Its changes, those that were refused included. */
+  readonly changes: number;
+  readonly refused: readonly BatchRefusal[];
+}
+
+/** The table of records that batches move on. */
+export interface BatchLedger<R extends object = object> {
+  /**
+   * Locks what the records stand for until the transaction ends, in an order that prevents deadlocks.
+   * @returns those that are to be carried out: none that was carried out, and one of those that stand for the same
+   */
+  lock(tx: EntityManager, records: readonly R[]): Promise<ReadonlySet<R>>;
+  /** Moves them on. Their runs are written in the same transaction. @param now the time of the commit */
+  write(tx: EntityManager, done: readonly BatchDone<R>[], now: Date): Promise<void>;
+}
+
+/** Whether this commit has carried the batch out: false when another one has, or the record is no longer as it was. */
+export interface BatchOutcome {
+  readonly kind: 'batch';
+  readonly isDone: boolean;
 }
 
 export type PendingCommand =
   | ({ readonly kind: 'create'; readonly fresh: NewRun } & CommandOptions)
   | ({ readonly kind: 'change'; readonly runId: string; readonly command: RunCommand } & ChangeOptions)
-  | { readonly kind: 'page'; readonly page: Page; readonly caller: NonNullable<CommandOptions['caller']> }
+  | { readonly kind: 'batch'; readonly batch: Batch; readonly caller: NonNullable<CommandOptions['caller']> }
   | { readonly kind: 'claim'; readonly claim: Claim };
 
 /** What a command did: the run afterwards, or the id of the run of an earlier request with the same key. */
@@ -58,42 +97,45 @@ export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
   readonly view?: RunView | undefined;
 };
 
-export type Result = Effect | ClaimOutcome | PageOutcome;
+export type Result = Effect | ClaimOutcome | BatchOutcome;
 
-/** The command's idempotency key, to be registered; none for a claim or a page. */
+/** The command's idempotency key, to be registered; none for a claim or a batch. */
 export function keyOf(pending: PendingCommand): IdempotencyKey[] {
-  if (pending.kind === 'claim' || pending.kind === 'page' || !pending.idempotency) return [];
+  if (pending.kind === 'claim' || pending.kind === 'batch' || !pending.idempotency) return [];
   return [{ ...pending.idempotency, runId: pending.kind === 'create' ? pending.fresh.id : pending.runId }];
 }
 
 /** The runs that a command names. */
 export function runsOf(pending: PendingCommand): readonly string[] {
-  if (pending.kind === 'page') return pending.page.runIds;
+  if (pending.kind === 'batch') return (pending.batch.changes ?? []).map(({ runId }) => runId);
   return pending.kind === 'change' ? [pending.runId] : [];
 }
 
-/** What a run of a page counts: about as much as a command of its own. */
-const BYTES_OF_A_RUN = 1024;
+/** What a change of a batch counts: about as much as a command of its own. */
+const BYTES_OF_A_CHANGE = 1024;
 
 /** Size of a command's values of free size, as their texts' lengths. */
 export function bytesOf(pending: PendingCommand): number {
   switch (pending.kind) {
-    case 'create': {
-      const { inputs, outputsTemplate, attributes, image, topic } = pending.fresh;
-      return (
-        lengthOf(inputs) + lengthOf(outputsTemplate) + lengthOf(attributes) + image.length + lengthOf(topic)
-      );
-    }
+    case 'create':
+      return bytesOfNew(pending.fresh);
     case 'change': {
       const { command } = pending;
       if (command.type === 'event') return lengthOf(command.event.payload) + lengthOf(command.event.msg);
       return command.type === 'patch' ? lengthOf(command.outputs) : 0;
     }
-    case 'page':
-      return pending.page.runIds.length * BYTES_OF_A_RUN;
+    case 'batch': {
+      const { creations = [], changes = [] } = pending.batch;
+      const created = creations.reduce((sum, { fresh }) => sum + bytesOfNew(fresh), 0);
+      return created + changes.length * BYTES_OF_A_CHANGE;
+    }
     case 'claim':
       return 0;
   }
+}
+
+function bytesOfNew({ inputs, outputsTemplate, attributes, image, topic }: NewRun): number {
+  return lengthOf(inputs) + lengthOf(outputsTemplate) + lengthOf(attributes) + image.length + lengthOf(topic);
 }
 
 function lengthOf(value: JsonObject | string | number | null | undefined): number {

@@ -6,7 +6,7 @@ import { Pipeline } from '../../database/sql/pipeline.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
-import { completeBulkEntries, insertAuditRecords } from '../audit/audit.repository.js';
+import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts, announceCommit } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
@@ -15,12 +15,21 @@ import { claimablePart, type ClaimableRun } from '../queue/lane.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
-import { lockRunning, recordPages } from '../storage/bulk-progress.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
-import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result, runsOf } from './command.js';
+import {
+  type Batch,
+  type BatchDone,
+  type BatchLedger,
+  type Claim,
+  type ClaimOutcome,
+  keyOf,
+  type PendingCommand,
+  type Result,
+  runsOf,
+} from './command.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 
@@ -134,7 +143,7 @@ export class GroupCommitter {
     return { changes, outcomes, heads };
   }
 
-  /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs. */
+  /** Registers the idempotency keys of a group, locks the records of its batches and reads its runs. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
@@ -142,20 +151,18 @@ export class GroupCommitter {
     isRetry: boolean,
   ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
-    const operationIds = commands.flatMap((pending) =>
-      pending.kind === 'page' ? [pending.page.operationId] : [],
-    );
+    const batches = commands.flatMap((pending) => (pending.kind === 'batch' ? [pending.batch] : []));
     const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
-    const [registered, operations, , found, startedAt] = await Promise.all([
+    const [registered, due, , found, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
-      operationIds.length > 0 ? lockRunning(tx, operationIds) : new Map(),
+      batches.length > 0 ? lockRecords(tx, batches) : new Set<object>(),
       isRetry && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
       pipeline.startedAt,
     ]);
     const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));
-    return { keys: new IdempotencyLedger(registered), operations, found, now };
+    return { keys: new IdempotencyLedger(registered), due, found, now };
   }
 
   /**
@@ -168,7 +175,7 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, pages, timers, queue } = changes;
+    const { labelled, endedAttempts, auditRecords, batches, timers, queue } = changes;
     const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
@@ -181,12 +188,7 @@ export class GroupCommitter {
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
-      pages.length > 0 && recordPages(tx, pages),
-      pages.length > 0 &&
-        completeBulkEntries(
-          tx,
-          pages.map(({ operationId }) => operationId),
-        ),
+      batches.length > 0 && writeRecords(tx, batches, changes.now),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);
@@ -275,8 +277,38 @@ export class GroupCommitter {
   }
 }
 
+/** @returns the records that are to be carried out */
+async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promise<ReadonlySet<object>> {
+  const due = new Set<object>();
+  for (const [ledger, records] of byLedger(batches)) {
+    for (const record of await ledger.lock(
+      tx,
+      records.map(({ record: given }) => given),
+    ))
+      due.add(record);
+  }
+  return due;
+}
+
+async function writeRecords(
+  tx: EntityManager,
+  done: readonly (BatchDone & Pick<Batch, 'ledger'>)[],
+  now: Date,
+): Promise<void> {
+  await Promise.all([...byLedger(done)].map(([ledger, records]) => ledger.write(tx, records, now)));
+}
+
+function byLedger<T extends Pick<Batch, 'ledger'>>(
+  all: readonly T[],
+): ReadonlyMap<BatchLedger, readonly T[]> {
+  const groups = new Map<BatchLedger, T[]>();
+  for (const one of all) groups.set(one.ledger, [...(groups.get(one.ledger) ?? []), one]);
+  return groups;
+}
+
 function isOnLabels(pending: PendingCommand): boolean {
-  if (pending.kind === 'page') return pending.page.command.type === 'label';
+  if (pending.kind === 'batch')
+    return pending.batch.changes?.some(({ command }) => command.type === 'label') ?? false;
   return pending.kind === 'change' && pending.command.type === 'label';
 }
 

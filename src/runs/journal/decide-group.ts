@@ -13,9 +13,11 @@ import { isInExecution, type RunState } from '../machine/run-state.js';
 import {
   CHANGING_FIELDS,
   createRun,
+  HELD,
   type ChangingField,
   type EndedAttempt,
   type FoundRun,
+  type NewRun,
   type Run,
   type CreatedRun,
   type TimelineEntry,
@@ -26,9 +28,17 @@ import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { shapeOf } from '../scheduling-strategy.js';
 import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
-import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
 import type { RunTimer } from '../storage/run-timers.js';
-import { REFUSED, type Page, type PageOutcome, type PendingCommand, type Result } from './command.js';
+import {
+  REFUSED,
+  type Batch,
+  type BatchChange,
+  type BatchDone,
+  type BatchOutcome,
+  type BatchRefusal,
+  type PendingCommand,
+  type Result,
+} from './command.js';
 
 /** A decided command. */
 export interface Change extends Decision {
@@ -41,8 +51,8 @@ export interface GroupStart {
   readonly keys: IdempotencyLedger;
   /** The existing runs among those that the commands name. */
   readonly found: readonly FoundRun[];
-  /** The running operations among those that the pages name, by id. */
-  readonly operations: ReadonlyMap<string, RunningOperation>;
+  /** The records of batches that are to be carried out. */
+  readonly due: ReadonlySet<object>;
   /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
@@ -61,8 +71,8 @@ export interface Changes {
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
-  /** What the pages of the group did. */
-  readonly pages: readonly PageProgress[];
+  /** What the batches of the group did, those that were carried out. */
+  readonly batches: readonly (BatchDone & Pick<Batch, 'ledger'>)[];
   /** Runs whose name or labels a command sets. */
   readonly labelled: readonly Run[];
   readonly queue: QueueChange;
@@ -86,7 +96,7 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, operations, now }: GroupStart,
+  { keys, found, due, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created: CreatedRun[] = [];
@@ -94,7 +104,7 @@ export function decideGroup(
   const before = new Map(found.map((run) => [run.id, run]));
   const after = new Map<string, Run>();
 
-  const pages = new Map<string, PageProgress>();
+  const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
 
   const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
     const run = after.get(runId) ?? before.get(runId);
@@ -108,27 +118,34 @@ export function decideGroup(
     return outcome.run;
   };
 
-  const applyPage = ({ operationId, first, runIds, command, onlyIn, refusal }: Page): PageOutcome => {
-    const operation = operations.get(operationId);
-    if (operation?.processed !== first || pages.has(operationId)) return { kind: 'page', isRecorded: false };
-    const refused = runIds.flatMap((id) => {
-      if (refusal !== undefined) return [{ id, detail: refusal }];
-      try {
-        change(id, command, onlyIn);
-        return [];
-      } catch (error) {
-        if (!(error instanceof DomainError)) throw error;
-        return [{ id, detail: error.message }];
-      }
-    });
-    pages.set(operationId, progressOf(operation, runIds.length, refused));
-    return { kind: 'page', isRecorded: true };
+  const create = (fresh: NewRun, isHeld = false): CreatedRun => {
+    const run = createRun(fresh, now);
+    created.push(isHeld ? { ...run, notBefore: HELD } : run);
+    return run;
+  };
+
+  const refusalOf = ({ runId: id, command, onlyIn, refusal }: BatchChange): readonly BatchRefusal[] => {
+    if (refusal !== undefined) return [{ id, detail: refusal }];
+    try {
+      change(id, command, onlyIn);
+      return [];
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      return [{ id, detail: error.message }];
+    }
+  };
+
+  const carryOut = ({ ledger, record, creations = [], changes: asked = [] }: Batch): BatchOutcome => {
+    if (!due.has(record)) return { kind: 'batch', isDone: false };
+    const refused = asked.flatMap(refusalOf);
+    for (const { fresh, isHeld } of creations) create(fresh, isHeld);
+    batches.push({ ledger, record, changes: asked.length, refused });
+    return { kind: 'batch', isDone: true };
   };
 
   const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
     if (pending.kind === 'create') {
-      const run = createRun(pending.fresh, now);
-      created.push(run);
+      const run = create(pending.fresh);
       return { run, view: { run, events: [] } };
     }
     return { run: change(pending.runId, pending.command) };
@@ -137,7 +154,7 @@ export function decideGroup(
   const outcomes = commands.map((pending): CommandOutcome<Result> => {
     try {
       if (pending.kind === 'claim') return { value: REFUSED };
-      if (pending.kind === 'page') return { value: applyPage(pending.page) };
+      if (pending.kind === 'batch') return { value: carryOut(pending.batch) };
       const replayOf = keys.replayOf(pending.idempotency);
       if (replayOf !== null) return { value: { replayOf } };
       if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
@@ -152,11 +169,11 @@ export function decideGroup(
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
   );
-  const changes = changesOf({ now, created, decided, before, after, pages: [...pages.values()], elapsed });
+  const changes = changesOf({ now, created, decided, before, after, batches, elapsed });
   return { changes, outcomes };
 }
 
-interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'pages'> {
+interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'batches'> {
   /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
   readonly elapsed: readonly string[];
 }

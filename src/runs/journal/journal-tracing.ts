@@ -90,7 +90,7 @@ function describe(commands: readonly PendingCommand[]): Record<string, number> {
     'longshore.journal.bytes': commands.reduce((sum, pending) => sum + bytesOf(pending), 0),
     'longshore.journal.creations': count('create'),
     'longshore.journal.changes': count('change'),
-    'longshore.journal.pages': count('page'),
+    'longshore.journal.batches': count('batch'),
     'longshore.journal.claims': count('claim'),
   };
 }

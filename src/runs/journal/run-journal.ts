@@ -23,11 +23,11 @@ import { isRunId } from '../machine/new-id.js';
 import {
   type Claim,
   type ClaimOutcome,
+  type Batch,
   bytesOf,
   type ChangeOptions,
   type CommandOptions,
   type Effect,
-  type Page,
   type PendingCommand,
   type Result,
 } from './command.js';
@@ -108,19 +108,19 @@ export class RunJournal {
   }
 
   /**
-   * Changes the next runs of a bulk operation, and moves it on.
-   * @returns false: another process has done it, or the operation has ended; nothing is changed
+   * Carries out a batch.
+   * @returns false: another commit has done it, or its record is no longer as it was; nothing is changed
    * @throws JournalOverloaded, TooManyWaiting, database errors; nothing is changed then
    */
-  async changePage(page: Page, caller: NonNullable<CommandOptions['caller']>): Promise<boolean> {
-    const result = await this.#submit({ kind: 'page', page, caller });
-    return 'kind' in result && result.kind === 'page' && result.isRecorded;
+  async carryOut(batch: Batch, caller: NonNullable<CommandOptions['caller']>): Promise<boolean> {
+    const result = await this.#submit({ kind: 'batch', batch, caller });
+    return 'kind' in result && result.kind === 'batch' && result.isDone;
   }
 
   /** Assigns runs to a worker. @throws JournalOverloaded, TooManyWaiting, database errors */
   async claim(claim: Claim): Promise<ClaimOutcome> {
     const result = await this.#submit({ kind: 'claim', claim });
-    if ('kind' in result && result.kind !== 'page') return result;
+    if ('kind' in result && result.kind !== 'batch') return result;
     throw new Error('the journal returned the result of another command to a claim');
   }
 
@@ -222,7 +222,7 @@ function placeOf(pending: PendingCommand): Place {
 }
 
 function isReport(pending: PendingCommand): boolean {
-  // Pages wait among the requests of their key, an admin's too.
+  // Batches wait among the requests of their key, an admin's too.
   if (pending.kind !== 'change') return pending.kind === 'claim';
   const { caller } = pending;
   return caller === undefined || caller.scopes.has('worker') || caller.scopes.has('admin');
@@ -236,6 +236,6 @@ function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolea
 
 function effectOf(result: Result): Effect {
   if ('kind' in result)
-    throw new Error('the journal returned the result of a claim or a page to another command');
+    throw new Error('the journal returned the result of a claim or a batch to another command');
   return result;
 }

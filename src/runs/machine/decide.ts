@@ -16,7 +16,7 @@ import { decideFailed, decideInfrastructureFailure, decideReclaim } from './fail
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
-import { decideElapse } from './timers.js';
+import { decideElapse, decideRelease } from './timers.js';
 import { findTransition } from './transitions.js';
 
 type Started = Extract<EventEffect, { kind: 'STARTED' }>;
@@ -40,6 +40,8 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
       return decideReclaim(run, command, t, policy);
     case 'elapse':
       return decideElapse(run, command, t, policy);
+    case 'release':
+      return decideRelease(run, t);
     default:
       return assertNever(command);
   }

@@ -71,7 +71,9 @@ export type RunCommand =
       readonly type: 'elapse';
       /** Why the run has not been started, for the message of its start timeout. */
       readonly reason?: string | undefined;
-    };
+    }
+  /** What the run was held for has ended. */
+  | { readonly type: 'release' };
 
 /** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */
 export interface Decision {

@@ -23,6 +23,7 @@ export const FIXED_FIELDS = [
   'startAt',
   'retryOn',
   'createdAt',
+  'scheduleId',
 ] as const satisfies readonly (keyof RunEntity)[];
 
 /** Fields that change only when an attempt ends by a failure after which the run grows. */
@@ -152,6 +153,8 @@ export const NO_OPTIONS = {
   retryOn: null,
   name: null,
   labels: null,
+  scheduleId: null,
+  scheduleTime: null,
 } as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
@@ -169,6 +172,14 @@ export function createRun(fresh: NewRun, now: Date): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };
+}
+
+/** The `notBefore` of a run that is not claimable until another run has ended: no time ends that. */
+export const HELD = new Date('9999-12-31T00:00:00.000Z');
+
+/** Whether the run waits for the end of another one. */
+export function isHeld({ notBefore }: Pick<Run, 'notBefore'>): boolean {
+  return notBefore?.getTime() === HELD.getTime();
 }
 
 /** Until when a pending run waits for its `start_at`; null: it has none, or it is past. */

@@ -1,7 +1,7 @@
 import { NO_TIMES, record, transitionOf, type EventContent } from './attempt.js';
 import { decideFailed } from './failure.js';
 import type { Command, Outcome, Policy } from './run-command.js';
-import type { Run } from './run.js';
+import { isHeld, type Run } from './run.js';
 
 export const TIMER_KINDS = ['start_at', 'back_off', 'avoidance', 'start_timeout', 'attempt_timeout'] as const;
 export type TimerKind = (typeof TIMER_KINDS)[number];
@@ -18,7 +18,7 @@ interface Timer {
   readonly kind: TimerKind;
 }
 
-/** True when the run may be claimed: pending, and neither before its `startAt` nor in back-off. */
+/** True when the run may be claimed: pending, and neither held, nor before its `startAt`, nor in back-off. */
 export function isClaimable(run: Run): boolean {
   return run.state === 'PENDING' && run.notBefore === null;
 }
@@ -33,8 +33,8 @@ export function avoidanceEnd(run: Run): Date | null {
 export function timeoutOf(run: Run): Timer | null {
   const { state, startWithinS, attemptTimeoutS, queuedAt, preparingAt, startedAt, workerId } = run;
   // A run that an admin put into ASSIGNED has no worker that could start it in time.
-  const isHeld = state === 'ASSIGNED' && workerId !== null && preparingAt === null;
-  const awaitsStart = isClaimable(run) || isHeld;
+  const isTaken = state === 'ASSIGNED' && workerId !== null && preparingAt === null;
+  const awaitsStart = isClaimable(run) || isTaken;
   if (awaitsStart && startWithinS !== null) {
     return { dueAt: plus(queuedAt, startWithinS), kind: 'start_timeout' };
   }
@@ -47,6 +47,7 @@ export function timeoutOf(run: Run): Timer | null {
 /** The run's timer in its present state, or null. */
 export function timerOf(run: Run): Timer | null {
   const { state, notBefore, startAt } = run;
+  if (isHeld(run)) return null;
   if (state === 'PENDING' && notBefore !== null) {
     const isStart = notBefore.getTime() === startAt?.getTime();
     return { dueAt: notBefore, kind: isStart ? 'start_at' : 'back_off' };
@@ -92,6 +93,12 @@ export function decideElapse(run: Run, { reason }: Command<'elapse'>, t: Date, p
       return decideFailed(run, failure, timedOut, t, policy);
     }
   }
+}
+
+/** Makes a held run claimable; rejected when it is not held. */
+export function decideRelease(run: Run, t: Date): Outcome {
+  if (!isHeld(run)) return { rejection: { reason: 'nothing-due' } };
+  return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
 }
 
 function failureOf(message: string): EventContent & { readonly msg: string } {

@@ -63,6 +63,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
     namePrefix,
     createdBy,
     rerunOf,
+    scheduleId,
   } = filter;
   const fields = {
     definition_id: definitionId,
@@ -71,6 +72,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
     concurrency_key: concurrencyKey,
     cause,
     ended_worker: workerId,
+    schedule_id: scheduleId,
   };
   const conditions = Object.entries(fields).flatMap(([column, value]) =>
     value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],

@@ -33,6 +33,8 @@ export interface RunFilter {
   readonly createdBy?: string | undefined;
   /** Id of the run that it repeats. */
   readonly rerunOf?: string | undefined;
+  /** Id of the schedule that made it. */
+  readonly scheduleId?: string | undefined;
   readonly created: TimeRange;
   /** Only runs that have ended pass; absent: no condition. */
   readonly ended?: TimeRange | undefined;
@@ -82,6 +84,7 @@ export function readFilter(query: RunFilterDto, caller: Pick<Caller, 'keyId'>): 
     workerId: query.worker_id,
     createdBy: query.created_by === 'me' ? caller.keyId : query.created_by,
     rerunOf: query.rerun_of,
+    scheduleId: query.schedule,
     created: readRange(query, 'created'),
     ended: Object.keys(ended).length === 0 ? undefined : ended,
   };

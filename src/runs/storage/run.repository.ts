@@ -28,7 +28,7 @@ import { updateOf } from './run-updates.js';
 /** Fields that a claim returns besides those of `Run`. */
 export type ClaimedFields = Pick<
   RunRecord,
-  'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options'
+  'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options' | 'scheduleTime'
 >;
 
 /** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
@@ -60,7 +60,7 @@ const PLAIN_COLUMNS = `id, attempt_id, priority, max_attempts, backoff_s, max_ba
          image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes, definition_id, definition_version,
          traceparent, tracestate, created_by, created_by_name, rerun_of, request, created_at`;
 const OPTION_COLUMNS = `extra_constraints, options, selector, requirement_id, concurrency_key, concurrency_limit, start_at,
-         retry_on, name, labels, not_before`;
+         retry_on, name, labels, schedule_id, schedule_time, not_before`;
 const PLAIN_ARRAYS = `$1::uuid[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
          $9::text[], $10::json[], $11::json[], $12::integer[], $13::integer[], $14::integer[], $15::text[], $16::json[], $17::text[], $18::text[],
          $19::text[], $20::text[], $21::uuid[], $22::text[], $23::uuid[], $24::json[], $25::timestamptz[]`;
@@ -91,7 +91,7 @@ const INSERT = `insert into runs (
          from unnest(
                 ${PLAIN_ARRAYS},
                 $26::json[], $27::json[], $28::json[], $29::uuid[], $30::text[], $31::integer[], $32::timestamptz[],
-                $33::text[], $34::text[], $35::json[], $36::timestamptz[]
+                $33::text[], $34::text[], $35::json[], $36::text[], $37::text[], $38::timestamptz[]
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
 const NEW_RUNS = RowArrays.of<Given>(INSERT);
 
@@ -138,7 +138,8 @@ const ASSIGN = `with v as materialized (
          ${BEGIN}
            from assigned r
        )
-       select a.id, a.image, a.name, a.traceparent, a.tracestate, a.inputs, a.labels, a.options
+       select a.id, a.image, a.name, a.traceparent, a.tracestate, a.inputs, a.labels, a.options,
+                a.schedule_time as "scheduleTime"
          from require_all_written((select count(*) from assigned), (select count(*) from v))
          left join assigned a on true`;
 const ASSIGNED_RUNS = RowArrays.of<
@@ -258,7 +259,7 @@ export class RunRepository {
   ): Promise<HeldByClaim[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.is_read as "isRead",
+      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.schedule_time as "scheduleTime", r.is_read as "isRead",
               case when r.is_read then r.inputs end as inputs, case when r.is_read then r.labels end as labels,
               case when r.is_read then r.options end as options
          from (

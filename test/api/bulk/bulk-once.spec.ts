@@ -4,6 +4,7 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { beforeAll, describe, test, vi } from 'vitest';
 import { DatabaseUnreachable } from '../../../src/database/failover/unavailable.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
+import { BULK_LEDGER } from '../../../src/runs/bulk/bulk-ledger.js';
 import { BULK_OPERATIONS, BulkOperationsJob } from '../../../src/runs/bulk/bulk-operations.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
@@ -122,17 +123,16 @@ describe('what bulk operations write', () => {
     other.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
     const runIds = await createMany(20, 'both');
     const operationId = await start({ action: 'retry', filter: { image: 'both', state: 'PENDING' } });
-    const page = {
-      operationId,
-      first: 0,
-      runIds,
-      command: eventCommand(MANUAL_RETRY, {}),
-      onlyIn: undefined,
-    };
+    const command = eventCommand(MANUAL_RETRY, {});
+    const page = () => ({
+      ledger: BULK_LEDGER,
+      record: { operationId, first: 0 },
+      changes: runIds.map((runId) => ({ runId, command })),
+    });
     const caller = { id: randomUUID(), scopes: new Set(['client'] as const) };
     const recorded = await Promise.all(
       [service, other, service, other].map(({ app }) =>
-        app.get(RunJournal, { strict: false }).changePage(page, caller),
+        app.get(RunJournal, { strict: false }).carryOut(page(), caller),
       ),
     );
     await other.close();
@@ -150,7 +150,7 @@ describe('what bulk operations write', () => {
     const waiting = await start({ action: 'cancel', filter: { image: 'no-place' } });
     const other = await start({ action: 'cancel', filter: { image: 'place' } });
     const journal = service.app.get(RunJournal, { strict: false });
-    vi.spyOn(journal, 'changePage').mockRejectedValueOnce(
+    vi.spyOn(journal, 'carryOut').mockRejectedValueOnce(
       new TooManyWaiting('SERVICE_JOURNAL_WAITING_PER_KEY'),
     );
     await job.runOnce();

@@ -42,6 +42,7 @@ const DEFAULTS = {
   op_definition_version: null,
   source: null,
   rerun_of: null,
+  schedule: null,
   reruns: 0,
   created_by: { key_id: uuidOf(hashApiKey(KEYS.admin)), key_name: settingsName('admin', KEYS.admin) },
 };

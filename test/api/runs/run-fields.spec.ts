@@ -78,6 +78,8 @@ const NOT_REQUESTED = [
   'createdBy',
   'createdByName',
   'rerunOf',
+  'scheduleId',
+  'scheduleTime',
   'request',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),

@@ -36,8 +36,8 @@ export function bulkOperationSteps(service: TestApp) {
   /** Calls back after the commit of the first page, before the job learns of it. */
   const afterFirstPage = (action: () => void | Promise<void>): void => {
     const journal = service.app.get(RunJournal, { strict: false });
-    const change = journal.changePage.bind(journal);
-    vi.spyOn(journal, 'changePage').mockImplementationOnce(async (...args) => {
+    const change = journal.carryOut.bind(journal);
+    vi.spyOn(journal, 'carryOut').mockImplementationOnce(async (...args) => {
       const isRecorded = await change(...args);
       await action();
       return isRecorded;

@@ -130,6 +130,7 @@ export class ModelRun {
       op_definition_version: null,
       source: null,
       rerun_of: null,
+      schedule: null,
       reruns: 0,
       created_by: carried.createdBy,
       createdAt: run.createdAt.toISOString(),

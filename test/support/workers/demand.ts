@@ -93,6 +93,7 @@ export function countOneByOne(
   return {
     all: stagesOf(counted),
     startAt: 0,
+    held: 0,
     kinds: inAnyOrder(
       demandsOf(
         counted.filter(({ place, isAdmitted }) => place === 'plain' || isAdmitted),

@@ -20,6 +20,7 @@ export interface FilterFlags {
   readonly worker?: string;
   readonly mine?: true;
   readonly rerunOf?: string;
+  readonly schedule?: string;
   readonly endedSince?: string;
   readonly endedUntil?: string;
   readonly since?: string;
@@ -50,6 +51,7 @@ export function withRunFilters(command: Command): Command {
     .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
     .option('--mine', 'runs that this API key has created')
     .option('--rerun-of <id>', 'runs that repeat the run with this id')
+    .option('--schedule <id>', 'runs that the schedule made')
     .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
@@ -59,7 +61,7 @@ export function withRunFilters(command: Command): Command {
 /** The filters as the API takes them. Spans are counted from the service's time. */
 export async function readFilters(flags: FilterFlags, session: Session) {
   const { state, def, image, topic, selector, concurrencyKey, label, name } = flags;
-  const { cause, exitCode, worker, mine, rerunOf } = flags;
+  const { cause, exitCode, worker, mine, rerunOf, schedule } = flags;
   return {
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
@@ -74,6 +76,7 @@ export async function readFilters(flags: FilterFlags, session: Session) {
     ...(worker === undefined ? {} : { worker_id: worker }),
     ...(mine ? { created_by: 'me' } : {}),
     ...(rerunOf === undefined ? {} : { rerun_of: rerunOf }),
+    ...(schedule === undefined ? {} : { schedule }),
     ...(await readTimes(flags, session)),
   };
 }

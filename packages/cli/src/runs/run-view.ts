@@ -60,6 +60,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['created', run.createdAt],
       ['created by', run.created_by === null ? undefined : oneLine(run.created_by.key_name)],
       ['rerun of', run.rerun_of ?? undefined],
+      ['schedule', run.schedule ? `${run.schedule.id} at ${run.schedule.time}` : undefined],
       ['reruns', run.reruns === 0 ? undefined : String(run.reruns)],
       ['started', summary.started_at],
       ['finished', summary.finished_at],

@@ -1,3 +1,4 @@
+import { SCHEDULED_FOR } from '@longshore/common/variable-names';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { RunFault, type ContainerFile, type RunSpec } from '../runtime/runtime.js';
 import {
@@ -13,7 +14,7 @@ export const DEFAULT_MODE = '0444';
 
 /** What the container of a claimed run gets, without the variables that have values of secrets. @throws RunFault when the value of a file is missing */
 export function runSpec(
-  { id: runId, image, inputs, container }: ClaimedRun,
+  { id: runId, image, inputs, container, scheduledFor }: ClaimedRun,
   { currentAttempt: attempt, outputs: outputTemplate }: RunView,
   secrets: RunSecrets,
   trace: TraceContext | null,
@@ -25,7 +26,11 @@ export function runSpec(
     image,
     inputs,
     outputTemplate,
-    env: { ...container.env, ...pathVariables(container) },
+    env: {
+      ...container.env,
+      ...pathVariables(container),
+      ...(scheduledFor !== undefined && { [SCHEDULED_FOR]: scheduledFor }),
+    },
     files: containerFiles(container, secrets),
     trace,
   };

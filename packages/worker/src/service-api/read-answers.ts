@@ -196,7 +196,7 @@ function readObjectMap(value: unknown = {}): Readonly<Record<string, Record<stri
 /** Null: not of the documented shape. */
 export function readClaimedRun(op: unknown): ClaimedRun | null {
   if (!isJsonObject(op)) return null;
-  const { id, image, inputs, attempt } = op;
+  const { id, image, inputs, attempt, scheduled_for: scheduledFor } = op;
   if (typeof id !== 'string' || typeof image !== 'string' || !isJsonObject(inputs)) return null;
   const container = readContainer(op);
   const constraints = isJsonObject(op['constraints']) ? readConstraints(op['constraints']) : null;
@@ -208,6 +208,7 @@ export function readClaimedRun(op: unknown): ClaimedRun | null {
     constraints,
     attempt: typeof attempt === 'number' ? attempt : null,
     container,
+    ...(typeof scheduledFor === 'string' && { scheduledFor }),
     trace: readTraceContext(op['traceparent'], op['tracestate']),
   };
 }

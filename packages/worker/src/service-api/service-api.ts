@@ -127,6 +127,8 @@ export interface RunSecrets {
 /** A run of a claim's answer. */
 export interface ClaimedRun extends HeldRun {
   readonly container: RunContainer;
+  /** Its time by its schedule; absent: no schedule made it. */
+  readonly scheduledFor?: string;
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

@@ -68,6 +68,12 @@ export function RunFacts({ run }: { readonly run: Run }) {
           />
         </Fact>
       )}
+      {run.schedule !== null && (
+        <Fact name="Schedule">
+          <PageLink page="/runs" query={{ schedule: run.schedule.id }} text={run.schedule.id} /> for{' '}
+          {run.schedule.time}
+        </Fact>
+      )}
       {run.rerun_of !== null && (
         <Fact name="Rerun of">
           <RunLink id={run.rerun_of} />

@@ -40,6 +40,7 @@ const TEXTS = [
   ['worker_id', ({ execution_summary: { worker_id: worker } }) => [worker]],
   ['created_by', ({ created_by: key }) => ['me', key?.key_id]],
   ['rerun_of', ({ rerun_of: id }) => [id]],
+  ['schedule', ({ schedule }) => [schedule?.id]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
   (run: Run) => readonly (string | null | undefined)[],

@@ -17,6 +17,7 @@ export const FILTER_LABELS = {
   worker_id: 'Worker',
   created_by: 'Created by (me, or the id of a key)',
   rerun_of: 'Rerun of (id of a run)',
+  schedule: 'Schedule',
   from: 'Created from',
   to: 'Created to',
   ended_from: 'Ended from',
