@@ -28,6 +28,8 @@ export interface RunFacts extends Pick<
   | 'definitionId'
   | 'definitionVersion'
   | 'topic'
+  | 'scheduleId'
+  | 'scheduleTime'
   | 'createdAt'
   | 'errorMessage'
   | 'cause'
@@ -69,11 +71,12 @@ export function hasHappened(event: WebhookEvent, { isRecovery, isRepeated }: Run
 }
 
 /** Whether a run has a value of each list. */
-export function meets({ topic, definition, label }: WebhookConditions, run: RunFacts): boolean {
+export function meets({ topic, definition, schedule, label }: WebhookConditions, run: RunFacts): boolean {
   const labels = Object.entries(mergeLabels(run.labels) ?? {});
   return (
     has(topic, run.topic) &&
     has(definition, run.definitionId) &&
+    has(schedule, run.scheduleId) &&
     (label === undefined ||
       labels.some(([key, value]) => label.includes(key) || label.includes(`${key}=${value}`)))
   );
@@ -106,7 +109,7 @@ export function runMessage(
     definition: run.definitionId,
     version: run.definitionVersion,
     topic: run.topic,
-    schedule: null,
+    schedule: run.scheduleId === null ? null : { id: run.scheduleId, time: run.scheduleTime },
     group: null,
     duration_ms: isEnd && startedAt && finishedAt ? finishedAt.getTime() - startedAt.getTime() : null,
     url: base === undefined ? null : `${base.replace(/\/$/, '')}/ui/runs/${runId}`,

@@ -194,7 +194,8 @@ export class OccurrencesReader {
     const found = await rows<RunFacts & { readonly found: boolean }>(
       this.dataSource.manager,
       `select r.id is not null as found, r.name, r.labels, r.image, r.topic,
-              r.definition_id as "definitionId", r.definition_version as "definitionVersion", r.created_at as "createdAt",
+              r.definition_id as "definitionId", r.definition_version as "definitionVersion",
+              r.schedule_id as "scheduleId", r.schedule_time as "scheduleTime", r.created_at as "createdAt",
               c.error_message as "errorMessage", c.cause, c.exit_code as "exitCode",
               c.started_at as "startedAt", c.finished_at as "finishedAt",
               case when $5::boolean and octet_length(c.outputs::text) <= ${MAX_OUTPUTS} then c.outputs end as outputs,
@@ -202,13 +203,26 @@ export class OccurrencesReader {
                 select p.outcome
                   from unnest('{CANCELLED,COMPLETED,FAILED}'::text[]) as o (outcome)
                  cross join lateral (
-                         select id, outcome, finished_at
-                           from runs
-                          where definition_id = r.definition_id
-                            and outcome = o.outcome
-                            and created_at <= c.finished_at
-                          order by created_at desc
-                          limit ${RECENT_RUNS}
+                         (
+                           select id, outcome, finished_at
+                             from runs
+                            where schedule_id = r.schedule_id
+                              and outcome = o.outcome
+                              and created_at <= c.finished_at
+                            order by created_at desc
+                            limit ${RECENT_RUNS}
+                         )
+                          union all
+                         (
+                           select id, outcome, finished_at
+                             from runs
+                            where definition_id = r.definition_id
+                              and r.schedule_id is null
+                              and outcome = o.outcome
+                              and created_at <= c.finished_at
+                            order by created_at desc
+                            limit ${RECENT_RUNS}
+                         )
                        ) p
                  where p.finished_at <= c.finished_at
                    and p.id <> r.id

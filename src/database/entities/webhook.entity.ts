@@ -22,6 +22,7 @@ export type WebhookPart = (typeof WEBHOOK_PARTS)[number];
 export interface WebhookConditions {
   readonly topic?: string[];
   readonly definition?: string[];
+  readonly schedule?: string[];
   /** `key` or `key=value`. */
   readonly label?: string[];
 }

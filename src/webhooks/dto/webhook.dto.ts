@@ -47,6 +47,11 @@ export class WebhookWhereDto {
   @IsTextList({ min: 1, max: 255, ...SHOWN_TEXT }, { min: 1, max: MAX_VALUES })
   definition?: string[];
 
+  /** Ids of schedules. */
+  @OptionalField()
+  @IsTextList({ min: 1, max: 255, ...SHOWN_TEXT }, { min: 1, max: MAX_VALUES })
+  schedule?: string[];
+
   /** Labels, as `key=value` or `key`. @example ["team=vision"] */
   @OptionalField()
   @IsTextList(LABEL_FILTER, { min: 1, max: MAX_VALUES })
