@@ -127,7 +127,7 @@ const LAST_OF_COMMIT = { runId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', index: 2
  */
 const ORDER_AT = `
   with recursive halves (low, high) as (
-    select coalesce((select min(commit_order) from events), 0), coalesce((select max(commit_order) from events), 0) + 1
+    select coalesce((select min(commit_order) from events), 1) - 1, coalesce((select max(commit_order) from events), 0) + 1
      union all
     select case when e.t < $1::timestamptz then middle else low end,
            case when e.t < $1::timestamptz then high else middle end
@@ -136,7 +136,7 @@ const ORDER_AT = `
         select t from events where commit_order >= h.middle order by commit_order, run_id, index limit 1
       ) e on true
   )
-  select greatest(low - 1, 0) as "commitOrder" from halves order by high - low limit 1`;
+  select low as "commitOrder" from halves order by high - low limit 1`;
 
 /** @throws InvalidRequest for a malformed cursor */
 function placeBehind(after: string | null, epochs: readonly FeedEpochEntity[]): EventPlace {

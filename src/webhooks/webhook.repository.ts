@@ -29,7 +29,12 @@ const CREATE_LOCK = 7_301_907;
 const WEBHOOKS = new EntityTable(WebhookEntity);
 const NEW = ['id', 'url', 'description', 'events', 'conditions', 'include', 'secret', 'isEnabled'] as const;
 
-/** A webhook with what a turn needs. An old secret that has expired is null. */
+/** Columns of `webhooks w`. An old secret that has expired is null. */
+const COLUMNS = `${WEBHOOKS.select('w', WEBHOOKS.except('oldSecret', 'oldSecretUntil'))},
+              case when w.old_secret_until > clock_timestamp() then w.old_secret end as "oldSecret",
+              case when w.old_secret_until > clock_timestamp() then w.old_secret_until end as "oldSecretUntil"`;
+
+/** A webhook with what a turn needs. */
 export interface TakenWebhook extends WebhookEntity {
   /** The database's time. */
   readonly now: Date;
@@ -164,7 +169,7 @@ export class WebhookRepository {
   #list(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<ShownWebhook[]> {
     return rows<ShownWebhook>(
       manager,
-      `select ${WEBHOOKS.select('w')}, parked.parked from webhooks w ${PARKED} ${condition}`,
+      `select ${COLUMNS}, parked.parked from webhooks w ${PARKED} ${condition}`,
       params,
     );
   }
@@ -177,7 +182,7 @@ export class WebhookRepository {
     return this.dataSource.transaction(async (manager) => {
       const [webhook] = await rows<WebhookEntity & { now: Date }>(
         manager,
-        `select ${WEBHOOKS.select('w')}, date_trunc('milliseconds', clock_timestamp()) as now
+        `select ${COLUMNS}, date_trunc('milliseconds', clock_timestamp()) as now
            from webhooks w where id = $1::uuid for update`,
         [id],
       );
@@ -199,7 +204,7 @@ export class WebhookRepository {
     return this.dataSource.transaction(async (manager) => {
       const [webhook] = await rows<WebhookEntity>(
         manager,
-        `delete from webhooks w where id = $1::uuid returning ${WEBHOOKS.select('w')}`,
+        `delete from webhooks w where id = $1::uuid returning ${COLUMNS}`,
         [id],
       );
       if (!webhook) return false;
@@ -253,8 +258,7 @@ export class WebhookRepository {
         where id = $1::uuid
           and is_enabled
           and (lease is null or lease_until < clock_timestamp())
-    returning ${WEBHOOKS.select('w', WEBHOOKS.except('oldSecret'))},
-              case when w.old_secret_until > clock_timestamp() then w.old_secret end as "oldSecret",
+    returning ${COLUMNS},
               date_trunc('milliseconds', clock_timestamp()) as now,
               coalesce(w.failing_since < clock_timestamp() - interval '${GIVE_UP_AFTER}', false) as "isLost"`,
       [id, lease],
