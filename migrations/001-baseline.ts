@@ -17,6 +17,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createLogs(q);
     await this.#createWorkers(q);
     await this.#createDefinitionsAndKeys(q);
+    await this.#createSchedules(q);
     await this.#createWebhooks(q);
   }
 
@@ -26,6 +27,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await q.query(`
       drop table
         webhook_deliveries, webhooks,
+        schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
@@ -799,6 +801,73 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index webhook_deliveries_by_state on webhook_deliveries (webhook_id, state, id);
       create index webhook_deliveries_settled on webhook_deliveries (created_at)
         where state <> 'parked';
+    `);
+  }
+
+  /** Schedules, and what became of each of their times. */
+  async #createSchedules(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table schedules (
+        id text primary key,
+        description text,
+        labels json,
+        run json not null,
+        cron json,
+        every_s integer check (every_s >= 10),
+        offset_s integer not null default 0 check (offset_s >= 0),
+        timezone text not null,
+        starts_at timestamptz(3),
+        ends_at timestamptz(3),
+        jitter_s integer not null default 0 check (jitter_s between 0 and 3600),
+        overlap text not null check (overlap in ('skip', 'allow', 'queue_one', 'cancel_previous')),
+        catch_up text not null check (catch_up in ('latest', 'none', 'all')),
+        window_s integer not null check (window_s >= 0),
+        pause_after_failures integer check (pause_after_failures >= 1),
+        created_at timestamptz(3) not null,
+        created_by uuid,
+        created_by_name text,
+        updated_at timestamptz(3) not null,
+        updated_by uuid,
+        updated_by_name text,
+        paused_at timestamptz(3),
+        paused_note text,
+        paused_by_name text,
+        failures_since timestamptz(3) not null,
+        next_at timestamptz(3),
+        due_at timestamptz(3),
+        revision bigint not null default 0,
+        failed_in_row integer not null default 0,
+        created bigint not null default 0,
+        skipped_overlap bigint not null default 0,
+        skipped_missed bigint not null default 0,
+        failed bigint not null default 0,
+        constraint schedules_times_check check ((cron is null) <> (every_s is null)),
+        constraint schedules_due_check check ((next_at is null) = (due_at is null)),
+        constraint schedules_paused_check check (paused_at is null or next_at is null)
+      ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+      create index schedules_due on schedules (due_at)
+        where due_at is not null;
+
+      create table schedule_fires (
+        id bigint generated always as identity primary key,
+        schedule_id text not null references schedules (id) on delete cascade,
+        nominal_at timestamptz(3) not null,
+        kind text not null check (kind in ('schedule', 'trigger', 'backfill')),
+        outcome text not null check (outcome in ('created', 'skipped_overlap', 'skipped_missed', 'failed')),
+        run_id uuid,
+        reason text,
+        count integer not null default 1 check (count >= 1),
+        until_at timestamptz(3) not null,
+        fired_at timestamptz(3) not null,
+        commit_order bigint not null default next_commit_order(),
+        constraint schedule_fires_run_check check ((outcome = 'created') = (run_id is not null)),
+        constraint schedule_fires_range_check check (until_at >= nominal_at)
+      ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
+      create index schedule_fires_by_schedule on schedule_fires (schedule_id, id);
+      create unique index schedule_fires_once on schedule_fires (schedule_id, nominal_at)
+        where outcome <> 'skipped_missed';
+      create index schedule_fires_skipped on schedule_fires (commit_order, id)
+        where outcome <> 'created';
     `);
   }
 }

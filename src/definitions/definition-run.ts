@@ -18,22 +18,35 @@ import { InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import { completeInputs } from './input-specs.js';
 import { expandOptions } from './templates/expand-options.js';
+import type { Facts } from './templates/template-text.js';
 
-/** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
-export function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
+/**
+ * The run of a definition that a body asks for.
+ * @param facts what texts of the definition refer to; with `run.id`, the references of the body were replaced for this run
+ * @throws InvalidInputs, InvalidRequest
+ */
+export function toRunRequest(
+  definition: DefinitionEntity,
+  body: CreateDefinitionRunDto,
+  facts: Facts = {},
+): RunRequest {
   const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
   if ('problems' in outcome)
     throw new InvalidInputs([...outcome.problems, ...mergeSettings(definition, body).problems]);
   const { inputs, filled } = outcome;
-  const id = newId();
+  const id = facts['run.id'] ?? newId();
   // What the body replaces is not looked at.
   const replaced = new Set(
     ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
   );
   const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
-  const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
+  const options = expandOptions(Object.fromEntries(kept), {
+    facts: { ...(body.name !== undefined && { 'run.name': body.name }), ...facts, 'run.id': id },
+    inputs,
+  });
   const copy = toRequestCopy(body, filled, definition.updatedAt.getTime());
-  return { ...mergeRequest({ ...definition, options }, { ...body, inputs }, id), copy };
+  const bound = facts['run.id'] === undefined ? bindOptions(body, { id, name: body.name }) : body;
+  return { ...mergeRequest({ ...definition, options }, { ...bound, inputs }, id), copy };
 }
 
 /** What the row of a run of a definition does not tell of its request. @param filled names of the inputs that have their defaults */
@@ -65,10 +78,10 @@ type Template = Omit<
   | 'creationOrder'
 >;
 
-/** The run that a body asks for over a template. @param id of the run. @throws InvalidRequest */
+/** The run that a body asks for over a template. @param body without references. @param id of the run. @throws InvalidRequest */
 export function mergeRequest(template: Template, body: CreateDefinitionRunDto, id: string): RunRequest {
   const { constraints, policy, delivery, problems } = mergeSettings(template, body);
-  const merged = mergeExecutionOptions(template, bindOptions(body, { id, name: body.name }));
+  const merged = mergeExecutionOptions(template, body);
   const all = [...('problems' in merged ? merged.problems : []), ...problems];
   if ('problems' in merged || 'problems' in constraints || 'problem' in delivery || all.length > 0)
     throw new InvalidRequest(VALIDATION_FAILED, all);

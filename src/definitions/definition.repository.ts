@@ -95,6 +95,26 @@ export class DefinitionRepository {
     });
   }
 
+  /** The versions with these names, `ID/VERSION`, or `ID` for the one that was created last. */
+  async findNamed(names: readonly string[]): Promise<ReadonlyMap<string, DefinitionEntity>> {
+    const found = await rows<DefinitionEntity & { readonly named: string }>(
+      this.definitions.manager,
+      `select d.*, v.named
+         from (select named, split_part(named, '/', 1) as id, nullif(split_part(named, '/', 2), '') as version
+                 from unnest($1::text[]) as named) v
+        cross join lateral (
+          select ${DEFINITIONS.select('o')}
+            from ${DEFINITIONS.name} o
+           where o.id = v.id
+             and (v.version is null or o.version = v.version)
+           order by o.created_at desc, o.creation_order desc
+           limit 1
+        ) d`,
+      [names],
+    );
+    return new Map(found.map(({ named, ...definition }) => [named, definition]));
+  }
+
   /** One version, or the one that was created last. */
   find(id: string, version?: string): Promise<DefinitionEntity | null> {
     return this.definitions.findOne({

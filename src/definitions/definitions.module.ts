@@ -7,10 +7,12 @@ import { DefinitionsController } from './definitions.controller.js';
 import { DefinitionsService } from './definitions.service.js';
 import { RerunsController } from './reruns.controller.js';
 import { RerunsService } from './reruns.service.js';
+import { RunBodies } from './run-bodies.js';
 
 @Module({
   imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
   controllers: [DefinitionsController, RerunsController],
-  providers: [DefinitionRepository, DefinitionsService, RerunsService],
+  providers: [DefinitionRepository, DefinitionsService, RerunsService, RunBodies],
+  exports: [RunBodies],
 })
 export class DefinitionsModule {}

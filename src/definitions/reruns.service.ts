@@ -19,6 +19,7 @@ import {
   type RunRequest,
 } from '../runs/runs.service.js';
 import { RunRepository } from '../runs/storage/run.repository.js';
+import { bindOptions } from '../runs/options/stored-options.js';
 import { mergeRequest, toRequestCopy, toRunRequest } from './definition-run.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionNotFound, RunNotRepeatable } from './definitions.errors.js';
@@ -132,7 +133,10 @@ function fromStored(
     priority: body.priority,
   });
   const { filled = [], definition_updated_at: updatedAt = 0 } = copy;
-  return { ...mergeRequest(template, over, id), copy: toRequestCopy(body, filled, updatedAt) };
+  return {
+    ...mergeRequest(template, bindOptions(over, { id, name: over.name }), id),
+    copy: toRequestCopy(body, filled, updatedAt),
+  };
 }
 
 /** The body that asks for the run of a definition, beside what the definition says. */

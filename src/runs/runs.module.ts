@@ -47,6 +47,7 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
 
 const EXPORTS = [
   RunJournal,
+  CommittedGroups,
   GroupCommitter,
   GroupTables,
   QueueRepository,
@@ -87,7 +88,6 @@ const EXPORTS = [
     RunRetention,
     JournalMetrics,
     JournalTracing,
-    CommittedGroups,
     RunViews,
     BatchedRunReads,
     RunEtags,

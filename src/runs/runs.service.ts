@@ -225,6 +225,8 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
   readonly rerunOf?: string | undefined;
+  /** Whether references in its options have been replaced. */
+  readonly isBound?: boolean;
   /** What makes it, and for which of its times. */
   readonly schedule?: { readonly id: string; readonly time: string } | undefined;
   /** Kept for reruns where the run does not tell what was asked for. */
@@ -239,7 +241,8 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   const { event_delivery: delivery, definition, schedule, start_at: startAt } = request;
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
-  const bound = definition === undefined ? bindOptions(request, { id, name: request.name }) : request;
+  const isBound = definition !== undefined || request.isBound === true;
+  const bound = isBound ? request : bindOptions(request, { id, name: request.name });
   const stored = toStoredPolicies(request);
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;

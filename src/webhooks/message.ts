@@ -1,6 +1,7 @@
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clip } from '@longshore/common/json/text';
+import type { ScheduleFireEntity } from '../database/entities/schedule.entity.js';
 import type { WebhookConditions, WebhookEvent, WebhookPart } from '../database/entities/webhook.entity.js';
 import { mergeLabels, type RunRecord } from '../runs/machine/run.js';
 import type { Message } from './delivery/webhook-sender.js';
@@ -45,6 +46,17 @@ export interface RunFacts extends Pick<
   readonly isRepeated: boolean;
 }
 
+/** What conditions are about. */
+type Conditional = Pick<RunFacts, 'topic' | 'definitionId' | 'scheduleId' | 'labels'>;
+
+/** A time of a schedule for which no run was made. */
+export interface SkippedFire extends Pick<
+  ScheduleFireEntity,
+  'id' | 'scheduleId' | 'nominalAt' | 'untilAt' | 'firedAt' | 'commitOrder' | 'outcome' | 'reason' | 'count'
+> {
+  readonly labels: RunFacts['labels'];
+}
+
 /** The webhook events that an event of a run may be. */
 export function webhookEventsOf({ type, state }: Pick<RunMoment, 'type' | 'state'>): WebhookEvent[] {
   switch (type) {
@@ -70,8 +82,8 @@ export function hasHappened(event: WebhookEvent, { isRecovery, isRepeated }: Run
   return event === 'run.recovered' ? isRecovery : !(event === 'run.started' && isRepeated);
 }
 
-/** Whether a run has a value of each list. */
-export function meets({ topic, definition, schedule, label }: WebhookConditions, run: RunFacts): boolean {
+/** Whether a run, or a time of a schedule, has a value of each list. */
+export function meets({ topic, definition, schedule, label }: WebhookConditions, run: Conditional): boolean {
   const labels = Object.entries(mergeLabels(run.labels) ?? {});
   return (
     has(topic, run.topic) &&
@@ -116,6 +128,21 @@ export function runMessage(
     ...(include.includes('outputs') && { outputs: isEnd ? run.outputs : null }),
   };
   return message(event, [runId, ...(index === null ? [] : [index])], runId, t, data);
+}
+
+/** The message about times of a schedule for which no run was made. */
+export function fireMessage(fire: SkippedFire): Message {
+  const { id, scheduleId, nominalAt, untilAt, firedAt, outcome, reason, count } = fire;
+  // Ids of schedules may have points and characters that headers cannot have.
+  const key = [encodeURIComponent(scheduleId).replaceAll('.', '%2E'), nominalAt.getTime(), id];
+  return message('schedule.skipped', key, scheduleId, firedAt.toISOString(), {
+    schedule: scheduleId,
+    time: nominalAt.toISOString(),
+    until: untilAt.toISOString(),
+    count,
+    outcome,
+    reason,
+  });
 }
 
 /** @param key what tells it from others of the type; with the type it is the id, without points, which separate what is signed */

@@ -7,15 +7,30 @@ import type {
   WebhookGap,
   WebhookPosition,
 } from '../database/entities/webhook.entity.js';
+import { ScheduleFireEntity } from '../database/entities/schedule.entity.js';
+import { EntityTable } from '../database/sql/entity-table.js';
 import { rows } from '../database/sql/sql.js';
 import { decodeEventCursor, EVENT_DISORDER_MS, RunEvents } from '../runs/run-events.js';
 import type { Message } from './delivery/webhook-sender.js';
-import { hasHappened, meets, runMessage, webhookEventsOf, type RunFacts, type RunMoment } from './message.js';
+import {
+  fireMessage,
+  hasHappened,
+  meets,
+  runMessage,
+  webhookEventsOf,
+  type RunFacts,
+  type RunMoment,
+  type SkippedFire,
+} from './message.js';
 
 const DAY_MS = 86_400_000;
 
 /** Bytes of outputs that are sent. */
 const MAX_OUTPUTS = 20 * 1024;
+const NEVER = '9999-12-31T00:00:00.000Z';
+/** Greater than every id. */
+const MAX_ID = '9223372036854775807';
+const FIRES = new EntityTable(ScheduleFireEntity);
 const NIL = '00000000-0000-0000-0000-000000000000';
 
 /** Ended runs of each outcome, the newest by their creation, among which the one that ended before another is looked for. */
@@ -55,11 +70,14 @@ export class OccurrencesReader {
   async positionAt(time: Date | null, now: Date, until?: Date): Promise<WebhookPosition> {
     const cursor = await this.events.cursorAt(time);
     const from = (time ?? now).toISOString();
+    const order = orderOf(cursor);
     const place = {
       events: cursor,
-      order: orderOf(cursor),
+      order,
       createdAt: from,
       createdId: NIL,
+      firesOrder: order,
+      firesId: MAX_ID,
       from,
       readAt: from,
     };
@@ -77,8 +95,12 @@ export class OccurrencesReader {
       const created = await this.#readCreated(webhook, position, limit);
       if (created) return created;
     }
+    if (webhook.events.includes('schedule.skipped')) {
+      const skipped = await this.#readSkipped(webhook, position, limit);
+      if (skipped) return skipped;
+    }
     const page = await this.events.read(position.events, limit);
-    const { until = '9' } = position;
+    const { until = NEVER } = position;
     const candidates = page.events
       .filter(({ t }) => t >= position.from && t <= until)
       .map(({ run_id: runId, index, attempt, type, state, t }) => ({ runId, index, attempt, type, state, t }))
@@ -143,6 +165,40 @@ export class OccurrencesReader {
     return {
       messages: await this.#messagesOf(webhook, candidates, null),
       position: { ...position, createdAt: last.createdAt.toISOString(), createdId: last.id },
+      hasMore: true,
+    };
+  }
+
+  async #readSkipped(
+    webhook: Subscription,
+    position: WebhookPosition,
+    limit: number,
+  ): Promise<OccurrencePage | null> {
+    const found = await rows<SkippedFire>(
+      this.dataSource.manager,
+      `select ${FIRES.select('f', FIRES.except('kind', 'runId'))}, s.labels
+         from schedule_fires f
+         join schedules s on s.id = f.schedule_id
+        where f.outcome <> 'created'
+          and (f.commit_order, f.id) > ($1::bigint, $2::bigint)
+          and f.commit_order < commit_order_bound()
+        order by f.commit_order, f.id
+        limit $3::integer`,
+      [position.firesOrder, position.firesId, limit],
+    );
+    const last = found.at(-1);
+    if (!last) return null;
+    const from = new Date(position.from);
+    const until = new Date(position.until ?? NEVER);
+    const wanted = found.filter(
+      ({ firedAt, scheduleId, labels }) =>
+        firedAt >= from &&
+        firedAt <= until &&
+        meets(webhook.conditions, { topic: null, definitionId: null, scheduleId, labels }),
+    );
+    return {
+      messages: wanted.map(fireMessage),
+      position: { ...position, firesOrder: last.commitOrder, firesId: last.id },
       hasMore: true,
     };
   }

@@ -122,8 +122,21 @@ const UNREAD_CREATION = `
           where 'run.created' = any(w.events)
        ) creation on true`;
 
-const IS_UNREAD = '(unread.is_readable is true or creation.is_readable is true)';
-const IS_BEHIND_BOUND = '(unread.is_readable is false or creation.is_readable is false)';
+/** The same of times of schedules for which no run was made. */
+const UNREAD_SKIP = `
+  left join lateral (
+         select f.commit_order < commit_order_bound() as is_readable
+           from schedule_fires f
+          where f.outcome <> 'created'
+            and (f.commit_order, f.id) > ((w.position ->> 'firesOrder')::bigint, (w.position ->> 'firesId')::bigint)
+            and 'schedule.skipped' = any(w.events)
+          order by f.commit_order, f.id
+          limit 1
+       ) skip on true`;
+
+const IS_UNREAD = '(unread.is_readable is true or creation.is_readable is true or skip.is_readable is true)';
+const IS_BEHIND_BOUND =
+  '(unread.is_readable is false or creation.is_readable is false or skip.is_readable is false)';
 
 @Injectable()
 export class WebhookRepository {
@@ -244,7 +257,7 @@ export class WebhookRepository {
                   then greatest(0, extract(epoch from w.probe_at - clock_timestamp()) * 1000)
                 when ${IS_BEHIND_BOUND} then 1000
               end::float8 as "inMs"
-         from webhooks w ${PARKED} ${UNREAD} ${UNREAD_CREATION}
+         from webhooks w ${PARKED} ${UNREAD} ${UNREAD_CREATION} ${UNREAD_SKIP}
         where w.is_enabled`,
     );
   }

@@ -5,6 +5,7 @@ import * as feed from './feed.entity.js';
 import * as queue from './queue.entity.js';
 import * as runLog from './run-log.entity.js';
 import * as run from './run.entity.js';
+import * as schedule from './schedule.entity.js';
 import * as security from './security.entity.js';
 import * as webhook from './webhook.entity.js';
 import * as worker from './worker.entity.js';
@@ -17,6 +18,7 @@ export const ENTITIES: readonly EntityClass[] = [
   feed,
   definition,
   bulkOperation,
+  schedule,
   security,
   webhook,
   worker,

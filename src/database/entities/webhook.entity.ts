@@ -10,6 +10,7 @@ export const WEBHOOK_EVENTS = [
   'run.reclaimed',
   'run.cancelled',
   'run.recovered',
+  'schedule.skipped',
   'webhook.disabled',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
@@ -36,6 +37,9 @@ export interface WebhookPosition {
   /** Creation and id of the last run whose creation was read. */
   readonly createdAt: string;
   readonly createdId: string;
+  /** `commit_order` and id of the last time of a schedule that was read. */
+  readonly firesOrder: string;
+  readonly firesId: string;
   /** What happened before is left out. */
   readonly from: string;
   /** What happened afterwards is left out; absent: nothing is. */

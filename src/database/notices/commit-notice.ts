@@ -16,6 +16,8 @@ export interface CommitNotice {
   readonly queue?: ClaimablePart;
   /** The milliseconds until the earliest timer that was set is due. */
   readonly timerInMs?: number;
+  /** The milliseconds until a schedule that was stored is due. */
+  readonly scheduleInMs?: number;
   /** Runs that were changed, by {@link shortRunId}. */
   readonly runs?: readonly string[];
   /** Ids of workers that no longer hold a run: all of them if the strategy considers free capacity, else those that did not report its end. */

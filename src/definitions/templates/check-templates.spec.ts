@@ -3,37 +3,27 @@ import { describe, test } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../../database/entities/definition.entity.js';
 import { checkTemplates } from './check-templates.js';
+import { FACTS } from './template-text.js';
 
 const SPECS = new Map<string, InputSpec>([['x', { type: 'string', required: true, default: null }]]);
+
+const UNKNOWN =
+  'unknown, only ${inputs.NAME}, ${run.id}, ${run.name}, ${group.id}, ${array.index}, ${array.size}, ${schedule.time}, ' +
+  '${schedule.date}, ${schedule.previous} and ${schedule.next} are replaced; $${ is a literal ${';
 
 const check = (options: JsonObject): string[] => checkTemplates(options, SPECS);
 
 describe('what a definition may refer to', () => {
   for (const [text, problem] of [
     ['a ${inputs.x} b', undefined],
-    ['${run.id}', undefined],
+    ...FACTS.map((fact) => [`\${${fact}}`, undefined] as const),
     ['$${HOME} $$ $ {x} }', undefined],
     ['${inputs.modle}', '${inputs.modle}: no such input'],
     ['${inputs.}', '${inputs.}: no such input'],
-    ...[
-      '${HOME}',
-      '${array.index}',
-      '${schedule.time}',
-      '${secrets.x}',
-      '${ inputs.x }',
-      '${}',
-      '${run.ID}',
-    ].map(
-      (other) =>
-        [
-          other,
-          `${other}: unknown, only \${inputs.NAME} and \${run.id} are replaced; $\${ is a literal \${`,
-        ] as const,
+    ...['${HOME}', '${schedule.day}', '${secrets.x}', '${ inputs.x }', '${}', '${run.ID}'].map(
+      (other) => [other, `${other}: ${UNKNOWN}`] as const,
     ),
-    [
-      '${inputs.x',
-      '${inputs.x: unknown, only ${inputs.NAME} and ${run.id} are replaced; $${ is a literal ${',
-    ],
+    ['${inputs.x', `\${inputs.x: ${UNKNOWN}`],
   ] as const) {
     test(`${text}: ${problem ?? 'allowed'}`, () => {
       const said = problem === undefined ? [] : [problem];

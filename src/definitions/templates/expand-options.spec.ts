@@ -15,9 +15,15 @@ const INPUTS: JsonObject = Object(
 );
 
 function expand(options: JsonObject, inputs = INPUTS): JsonObject | null {
-  return expandOptions(options, { runId: 'run-7', inputs });
+  return expandOptions(options, { facts: FACTS, inputs });
 }
 const wordsOf = (...args: JsonObject[string][]): unknown => expand({ args })?.['args'];
+
+const FACTS = {
+  'run.id': 'run-7',
+  'run.name': 'nightly',
+  'schedule.time': '2026-03-29T03:30:00+02:00',
+};
 
 describe('a word of a definition', () => {
   for (const [text, word] of [
@@ -33,6 +39,7 @@ describe('a word of a definition', () => {
     ['$${inputs.text}', '${inputs.text}'],
     ['$$${inputs.text} $ {} $x', '$${inputs.text} $ {} $x'],
     ['${inputs.text}}', 'a b}'],
+    ['${schedule.time}, ${run.name}', '2026-03-29T03:30:00+02:00, nightly'],
   ] as const) {
     test(`${text} is ${word}`, () => assert.deepEqual(wordsOf(text), [word]));
   }
@@ -149,7 +156,7 @@ test('every number arrives with all its digits', () => {
 });
 
 test('other options, and none at all, stay as they are', () => {
-  assert.equal(expandOptions(null, { runId: 'r', inputs: {} }), null);
+  assert.equal(expandOptions(null, { facts: {}, inputs: {} }), null);
   const options = { workdir: '/${run.id}', secrets: { A: '${inputs.text}' } };
   assert.deepEqual(expand(options), options);
 });

@@ -6,17 +6,19 @@ import { InvalidInputs } from '../definitions.errors.js';
 import {
   readArgument,
   textOf,
+  type Facts,
   type FlagArgument,
   inputOf,
   inputReference,
   parseTemplate,
+  showReference,
   type Parts,
 } from './template-text.js';
 import { readCommandLine, type Word } from './code-words.js';
 
 /** What references stand for in one run. */
 export interface TemplateValues {
-  readonly runId: string;
+  readonly facts: Facts;
   /** Complete: with the defaults. */
   readonly inputs: JsonObject;
 }
@@ -29,9 +31,9 @@ const MOST_WORDS = MAX_ARGUMENTS.max;
 
 /**
  * The options of a definition for one run of it: references in `command`, `args`, `env` and the `sub_path` of `mounts` are
- * replaced, once, by what they stand for. A word or variable that refers to an absent input is left out. Limits are not checked.
- * @throws InvalidInputs if an input in the place of a script would become an option of the program that runs it, or one of a
- *   `sub_path` is absent
+ * replaced, once, by what they stand for. A word or variable that refers to what the run does not have is left out. Limits are not checked.
+ * @throws InvalidInputs if an input in the place of a script would become an option of the program that runs it, or what a
+ *   `sub_path` refers to is absent
  */
 export function expandOptions(options: JsonObject | null, values: TemplateValues): JsonObject | null {
   if (options === null) return null;
@@ -57,7 +59,7 @@ export function expandOptions(options: JsonObject | null, values: TemplateValues
 type RunWord = Word & { readonly value: string };
 
 class Words {
-  readonly #runId: string;
+  readonly #facts: ReadonlyMap<string, string>;
   /** The inputs as exact JSON. */
   readonly #inputs: ReadonlyMap<string, string>;
   /** The inputs that were asked for, as texts. */
@@ -65,8 +67,8 @@ class Words {
   /** Those that were asked for as lists: as many elements as may become words. */
   readonly #lists = new Map<string, readonly string[]>();
 
-  constructor({ runId, inputs }: TemplateValues) {
-    this.#runId = runId;
+  constructor({ facts, inputs }: TemplateValues) {
+    this.#facts = new Map(Object.entries(facts));
     this.#inputs = memberTexts(inputs);
   }
 
@@ -101,11 +103,11 @@ class Words {
       const value = this.#expand(parseTemplate(mount['sub_path']), MOST_UNITS);
       if (value !== undefined) return { ...mount, sub_path: value };
       const path = fieldPath(itemPath('mounts', at), 'sub_path');
-      throw new InvalidInputs([`${path}: an input that it refers to is absent`]);
+      throw new InvalidInputs([`${path}: the run does not have what it refers to`]);
     });
   }
 
-  /** The text, or at least as much of it as is over the limit; undefined: it refers to an absent input. */
+  /** The text, or at least as much of it as is over the limit; undefined: it refers to what the run does not have. */
   #expand(parts: Parts, mostUnits: number): string | undefined {
     let word = '';
     for (const part of parts) {
@@ -140,7 +142,7 @@ class Words {
   }
 
   #valueOf(name: string, input: string | undefined): string | undefined {
-    if (input === undefined) return name === 'run.id' ? this.#runId : undefined;
+    if (input === undefined) return this.#facts.get(name);
     if (this.#words.has(input)) return this.#words.get(input);
     const text = this.#inputs.get(input);
     const word = text === undefined ? undefined : toWord(text).slice(0, MOST_UNITS + 1);
@@ -152,4 +154,20 @@ class Words {
 /** A JSON text as a word: a string as it is, anything else as it is written. */
 function toWord(text: string): string {
   return text.startsWith('"') ? String(JSON.parse(text)) : text;
+}
+
+/**
+ * A text with references to facts replaced.
+ * @throws InvalidInputs if it refers to anything else, or to what the run does not have
+ */
+export function expandText(path: string, text: string, facts: Facts): string {
+  const values = new Map(Object.entries(facts));
+  return parseTemplate(text)
+    .map((part) => {
+      if (typeof part === 'string') return part;
+      const value = part.text.endsWith('}') ? values.get(part.name) : undefined;
+      if (value !== undefined) return value;
+      throw new InvalidInputs([`${path}: the run does not have ${showReference(part)}`]);
+    })
+    .join('');
 }

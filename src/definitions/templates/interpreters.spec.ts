@@ -115,7 +115,7 @@ describe('a reference in code of a program other than shells, python, perl, ruby
     }
     assert.match(
       ofCommand('bash', '-c', 'echo ${array.index}')[0] ?? '',
-      /^args\[1\]: \$\{array.index\}: unknown/,
+      /^args\[1\]: \$\{array.index\}: would become code/,
     );
     assert.match(ofCommand('bash', '-c', OWN, '${HOME}')[0] ?? '', /^args\[2\]: \$\{HOME\}: unknown/);
   });

@@ -70,14 +70,37 @@ export function inputReference(input: string): Reference {
   return { text: `\${${INPUTS}${input}}`, name: INPUTS + input };
 }
 
-/** Whether a reference is well-formed and names an input or what every run has. */
-export function isKnown(reference: Reference): boolean {
+/** What texts may refer to beside inputs. A run has some of it: where it has none, a word or variable that refers to it is left out. */
+export const FACTS = [
+  'run.id',
+  'run.name',
+  'group.id',
+  'array.index',
+  'array.size',
+  'schedule.time',
+  'schedule.date',
+  'schedule.previous',
+  'schedule.next',
+] as const;
+export type Fact = (typeof FACTS)[number];
+
+/** What one run has of it. */
+export type Facts = Readonly<Partial<Record<Fact, string>>>;
+
+/** What the runs of a definition may have. */
+export const ANY_FACTS: ReadonlySet<string> = new Set(FACTS);
+
+/** Whether a reference is well-formed and names an input or one of the facts. */
+export function isKnown(reference: Reference, facts: ReadonlySet<string>): boolean {
   if (!reference.text.endsWith('}')) return false;
-  return inputOf(reference) !== undefined || reference.name === 'run.id';
+  return inputOf(reference) !== undefined || facts.has(reference.name);
 }
 
 /** What texts may refer to, for messages. */
-export const KNOWN_REFERENCES = '${inputs.NAME} and ${run.id}';
+export function knownReferences(facts: ReadonlySet<string>): string {
+  const names = ['inputs.NAME', ...facts].map((name) => `\${${name}}`);
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}
 
 /** An entry of `args` that stands for the words of an input. */
 export interface FlagArgument {

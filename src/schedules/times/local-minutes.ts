@@ -11,7 +11,7 @@ const MINUTES_PER_DAY = 1_440;
  */
 export class LocalMinutes {
   /** Minutes of a day by the expressions that apply to it, as bits. */
-  readonly #ofDays = new Map<number, readonly number[]>();
+  readonly #ofDays = new Map<number, Int16Array>();
 
   constructor(private readonly expressions: readonly CronFields[]) {}
 
@@ -68,7 +68,7 @@ export class LocalMinutes {
     return this.first(local, local + 1) !== null;
   }
 
-  #minutesOn(day: number): readonly number[] {
+  #minutesOn(day: number): Int16Array {
     const date = new Date(day * DAY_MS);
     let applying = 0;
     for (const [index, expression] of this.expressions.entries()) {
@@ -80,7 +80,7 @@ export class LocalMinutes {
       const all = those.flatMap((each) =>
         each.hours.flatMap((hour) => each.minutes.map((at) => hour * 60 + at)),
       );
-      minutes = [...new Set(all)].toSorted((left, right) => left - right);
+      minutes = Int16Array.from(new Set(all)).toSorted();
       this.#ofDays.set(applying, minutes);
     }
     return minutes;

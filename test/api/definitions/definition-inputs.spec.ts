@@ -100,13 +100,15 @@ describe('references in command, args and env of a definition', () => {
     const refused = await store({
       command: ['sh'],
       args: ['-ec', 'echo ${inputs.text}', '${inputs.modle}', '${HOME}'],
-      env: { A: '${array.index}' },
+      env: { A: '${array.rank}' },
     });
-    const known = 'only ${inputs.NAME} and ${run.id} are replaced; $${ is a literal ${';
+    const known =
+      'only ${inputs.NAME}, ${run.id}, ${run.name}, ${group.id}, ${array.index}, ${array.size}, ${schedule.time}, ' +
+      '${schedule.date}, ${schedule.previous} and ${schedule.next} are replaced; $${ is a literal ${';
     assertInvalid(refused, [
       'args[2]: ${inputs.modle}: no such input',
       `args[3]: \${HOME}: unknown, ${known}`,
-      `env.A: \${array.index}: unknown, ${known}`,
+      `env.A: \${array.rank}: unknown, ${known}`,
     ]);
     assert.equal((await service.send('GET', `/definitions/def-${made}`)).status, 404);
     assertInvalid(await store({ command: ['sh'], args: ['-ec', 'echo ${inputs.text}'] }), [

@@ -98,14 +98,15 @@ describe('the folder of a run within a volume', () => {
       assertInvalid(await runOf({ ...specs, mounts }, { inputs: { team, n: 7 } }), [SUB_PATH]);
     const absent = await runOf({ ...specs, mounts }, { inputs: { n: 7 } });
     assert.equal(absent.status, 400);
-    assert.match(JSON.stringify(absent.body), /mounts\[0\]\.sub_path: an input that it refers to is absent/);
+    assert.match(JSON.stringify(absent.body), /mounts\[0\]\.sub_path: the run does not have what it refers to/);
     const own = await runOf({ ...specs, mounts }, { inputs: { n: 7 }, mounts: [OUT] });
     assert.deepEqual(own.body.mounts, [OUT], 'what the run replaces is not looked at');
     for (const [text, problem] of [
       ['${inputs.other}', 'mounts[0].sub_path: ${inputs.other}: no such input'],
       [
         '${x}',
-        'mounts[0].sub_path: ${x}: unknown, only ${inputs.NAME} and ${run.id} are replaced; $${ is a literal ${',
+        'mounts[0].sub_path: ${x}: unknown, only ${inputs.NAME}, ${run.id}, ${run.name}, ${group.id}, ${array.index}, ${array.size}, ' +
+          '${schedule.time}, ${schedule.date}, ${schedule.previous} and ${schedule.next} are replaced; $${ is a literal ${',
       ],
     ] as const)
       assertInvalid(await define({ ...specs, mounts: [{ ...OUT, sub_path: text }] }), [problem]);

@@ -1,0 +1,116 @@
+import { Injectable } from '@nestjs/common';
+import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { InvalidRequest } from '../common/errors/domain-error.js';
+import { readItem } from '../common/http/validation/bulk-items.js';
+import { keyPath, VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import type { DefinitionEntity, InputSpec } from '../database/entities/definition.entity.js';
+import { BatchedReads } from '../database/sql/batched-reads.js';
+import { CreateRunDto } from '../runs/dto/run-requests.dto.js';
+import type { LabelChanges } from '../runs/machine/run.js';
+import type { RunRequest } from '../runs/runs.service.js';
+import { toRunRequest } from './definition-run.js';
+import { DefinitionRepository } from './definition.repository.js';
+import { DefinitionNotFound } from './definitions.errors.js';
+import { CreateDefinitionRunDto } from './dto/create-definition.dto.js';
+import { completeInputs } from './input-specs.js';
+import { checkTemplates } from './templates/check-templates.js';
+import { expandOptions, expandText } from './templates/expand-options.js';
+import type { Facts } from './templates/template-text.js';
+
+/** The fields of a body in which references are replaced, beside its inputs. */
+const REFERRING = ['command', 'args', 'env', 'mounts'] as const;
+
+/** An input of a body that has no definition: any value, which is given. */
+const GIVEN_INPUT: InputSpec = { type: 'any', required: true, default: null };
+
+/** What the runs of a body have. */
+export interface BodyContext {
+  /** With the id of the run. The name is that of the body. */
+  readonly facts: Facts & Required<Pick<Facts, 'run.id'>>;
+  /** Labels over those of the definition and under those of the body. */
+  readonly labels: LabelChanges | null;
+}
+
+/**
+ * Bodies of runs that are kept and used later, again and again: the body of POST /runs, or of a run of a definition with `definition` and
+ * `version`. References are replaced for each run, and the result is read as the body of a request.
+ */
+@Injectable()
+export class RunBodies {
+  readonly #definitions = new BatchedReads((names: readonly string[]) => this.definitions.findNamed(names));
+
+  constructor(private readonly definitions: DefinitionRepository) {}
+
+  /**
+   * The request for one run.
+   * @throws InvalidRequest, InvalidInputs, DefinitionNotFound
+   */
+  async request(body: JsonObject, { facts, labels }: BodyContext): Promise<RunRequest> {
+    const definition = await this.#definitionOf(body);
+    const { definition: _id, version: _version, name, inputs = {}, labels: own = {}, ...rest } = body;
+    const known = typeof name === 'string' ? { ...facts, 'run.name': name } : facts;
+    const given = isJsonObject(inputs) ? expandInputs(inputs, known) : inputs;
+    const complete = isJsonObject(given) ? completeInputs(specsOf(definition), given) : { inputs: {} };
+    const referring = Object.entries(rest).filter(([field]) => isReferring(field));
+    const expanded = expandOptions(Object.fromEntries(referring), {
+      facts: known,
+      inputs: 'inputs' in complete ? complete.inputs : {},
+    });
+    const asked = {
+      ...rest,
+      ...expanded,
+      ...(name !== undefined && { name }),
+      ...(Object.keys(Object(given)).length > 0 && { inputs: given }),
+      labels: isJsonObject(own) ? { ...labels, ...own } : own,
+    };
+    if (definition) return toRunRequest(definition, readItem(CreateDefinitionRunDto, asked), known);
+    return { ...readItem(CreateRunDto, asked), id: facts['run.id'], isBound: true };
+  }
+
+  /**
+   * Refuses a body whose runs can never be made as it is meant.
+   * @param known what references of its runs may name beside inputs
+   * @throws InvalidRequest with a line for each problem, DefinitionNotFound
+   */
+  async check(body: JsonObject, known: ReadonlySet<string>): Promise<void> {
+    const definition = await this.#definitionOf(body);
+    const { inputs = {}, start_at: startAt } = body;
+    const names = Object.keys(isJsonObject(inputs) ? inputs : {});
+    const specs = definition ? specsOf(definition) : new Map(names.map((name) => [name, GIVEN_INPUT]));
+    const referring = Object.entries(body).filter(([field]) => isReferring(field));
+    const problems = [
+      ...((startAt ?? null) === null ? [] : ['start_at must be absent']),
+      ...checkTemplates(Object.fromEntries(referring), specs, known),
+    ];
+    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+  }
+
+  async #definitionOf({ definition: id, version }: JsonObject): Promise<DefinitionEntity | null> {
+    if ((id ?? null) === null && (version ?? null) === null) return null;
+    if (typeof id !== 'string' || (version !== undefined && typeof version !== 'string'))
+      throw new InvalidRequest(VALIDATION_FAILED, ['definition and version must be strings']);
+    const found = await this.#definitions.load(version === undefined ? id : `${id}/${version}`);
+    if (!found) throw new DefinitionNotFound(id, version);
+    return found;
+  }
+}
+
+function isReferring(field: string): boolean {
+  return REFERRING.some((name) => name === field);
+}
+
+function specsOf(definition: DefinitionEntity | null): ReadonlyMap<string, InputSpec> {
+  return new Map(Object.entries(definition?.inputSpecs ?? {}));
+}
+
+/** The inputs with references in their texts replaced. @throws InvalidInputs */
+function expandInputs(inputs: JsonObject, facts: Facts): JsonObject {
+  return composeJson(
+    [...memberTexts(inputs)].map(([name, text]) => {
+      if (!text.startsWith('"') || !text.includes('${')) return [name, text];
+      const value = expandText(keyPath('inputs', name), String(JSON.parse(text)), facts);
+      return [name, stringifyJson(value)];
+    }),
+  );
+}

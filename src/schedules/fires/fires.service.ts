@@ -1,0 +1,80 @@
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/access.js';
+import type { FireKind, ScheduleEntity } from '../../database/entities/schedule.entity.js';
+import { RunBodies } from '../../definitions/run-bodies.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
+import { newId } from '../../runs/machine/new-id.js';
+import type { NewRun } from '../../runs/machine/run.js';
+import { RunsService } from '../../runs/runs.service.js';
+import { factsOf, type Advance } from '../schedule-times.js';
+import { ScheduleMetrics } from './schedule-metrics.js';
+import { planFires, type OpenRun } from './plan-fires.js';
+import { SCHEDULE_LEDGER, type NewFire } from './schedule-ledger.js';
+import type { MissedTimes } from './due-times.js';
+
+/** The owner of what schedules submit: they wait in turn with the requests of API keys. */
+const OWNER = { id: 'schedules', scopes: new Set(['client'] as const) };
+
+/** Times of a schedule to be fired. */
+export interface FireOrder {
+  readonly schedule: ScheduleEntity;
+  readonly kind: FireKind;
+  readonly times: readonly Date[];
+  readonly missed: MissedTimes | null;
+  readonly open: readonly OpenRun[];
+  readonly advance: Advance | null;
+  /** Outcomes of earlier fires of these times, which are replaced. */
+  readonly replaced?: readonly NewFire['outcome'][];
+  /** Who asks for it; undefined: the schedule itself. */
+  readonly caller?: Caller | undefined;
+}
+
+/** Makes what a schedule is for, and records what became of its times, in one commit. */
+@Injectable()
+export class FiresService {
+  constructor(
+    private readonly journal: RunJournal,
+    private readonly runs: RunsService,
+    private readonly bodies: RunBodies,
+    private readonly metrics: ScheduleMetrics,
+  ) {}
+
+  /**
+   * @returns what became of the times; null: the schedule has changed since it was read, nothing is changed
+   * @throws JournalOverloaded, TooManyWaiting, database errors; nothing is changed then
+   */
+  async fire({
+    schedule,
+    kind,
+    times,
+    missed,
+    open,
+    advance,
+    ...order
+  }: FireOrder): Promise<readonly NewFire[] | null> {
+    const { caller, replaced = [] } = order;
+    const make = (at: Date): Promise<NewRun> => this.makeRun(schedule, at, caller);
+    const plan = await planFires({ schedule, kind, times, missed, open, make });
+    const { fires, creations, changes, failedInRow, pausedNote } = plan;
+    const { id: scheduleId, revision } = schedule;
+    const triggeredBy = kind === 'trigger' ? (caller ?? null) : null;
+    const record = { scheduleId, revision, fires, failedInRow, advance, pausedNote, replaced, triggeredBy };
+    const batch = { ledger: SCHEDULE_LEDGER, record, creations, changes };
+    if (!(await this.journal.carryOut(batch, caller ?? OWNER))) return null;
+    this.metrics.fired(fires);
+    return fires;
+  }
+
+  /** The run for a time. @throws DomainError if there can be none */
+  async makeRun(
+    schedule: Pick<ScheduleEntity, 'id' | 'run' | 'labels' | 'cron' | 'everyS' | 'offsetS' | 'timezone'>,
+    at: Date,
+    caller?: Caller,
+  ): Promise<NewRun> {
+    const { id, run, labels } = schedule;
+    const facts = factsOf(schedule, at);
+    const request = await this.bodies.request(run, { facts: { ...facts, 'run.id': newId() }, labels });
+    const time = facts['schedule.time'] ?? '';
+    return this.runs.newRun({ ...request, schedule: { id, time } }, { caller });
+  }
+}

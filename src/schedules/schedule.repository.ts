@@ -1,0 +1,279 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { stringifyJson } from '@longshore/common/json/json-text';
+import { ScheduleEntity, ScheduleFireEntity } from '../database/entities/schedule.entity.js';
+import { sendNotice } from '../database/notices/commit-notice.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { execute, rows } from '../database/sql/sql.js';
+import { HELD } from '../runs/machine/run.js';
+import type { OpenRun } from './fires/plan-fires.js';
+
+/** Seconds for which other processes leave a schedule alone that one fires. */
+const LEASE_S = 10;
+
+/** Runs of a schedule that have not ended and are read at once. */
+export const MAX_OPEN = 100;
+
+/** First half of the advisory locks of schedules; the second is a hash of the id. */
+const PUT_LOCK = 1_417_208_836;
+
+const SCHEDULES = new EntityTable(ScheduleEntity);
+const FIRES = new EntityTable(ScheduleFireEntity);
+const STORED = SCHEDULES.except(
+  'revision',
+  'failedInRow',
+  'created',
+  'skippedOverlap',
+  'skippedMissed',
+  'failed',
+);
+const NEW = SCHEDULES.unnest(STORED);
+const PUT = `insert into ${SCHEDULES.name} as s (${SCHEDULES.columns(STORED)})
+       select ${SCHEDULES.columns(STORED, 'v')}
+         from ${NEW.sql}
+           on conflict (id) do update
+          set ${SCHEDULES.set(STORED, 'excluded')}, revision = s.revision + 1, failed_in_row = 0
+    returning ${SCHEDULES.select('s')}`;
+
+/** The newest runs of `schedules s` that ended so, as many as pause it by their failures. */
+const newestEnded = (outcome: string): string => `(
+                        select one.outcome, one.created_at, one.id
+                          from runs one
+                         where one.schedule_id = s.id
+                           and one.outcome = '${outcome}'
+                           and one.created_at >= s.failures_since
+                         order by one.created_at desc, one.id desc
+                         limit s.pause_after_failures
+                      )`;
+
+/** A schedule to be stored. */
+export type StoredSchedule = Pick<ScheduleEntity, (typeof STORED)[number]>;
+
+/** A fire with the state of its run; null without one, or when it was removed. */
+export type ShownFire = ScheduleFireEntity & { readonly runState: string | null };
+
+/** A schedule that a process has taken to fire it. */
+export type DueSchedule = ScheduleEntity & { readonly now: Date };
+
+/** SQL of schedules and their fires. */
+@Injectable()
+export class ScheduleRepository {
+  constructor(private readonly dataSource: DataSource) {}
+
+  /** Lets one transaction after the other store a schedule of this id, which may not exist yet. */
+  async lock(manager: EntityManager, id: string): Promise<void> {
+    await execute(manager, `select pg_advisory_xact_lock(${PUT_LOCK}, hashtext($1::text))`, [id]);
+  }
+
+  /** The schedule; with a transaction's manager, locked until its end. */
+  async find(id: string, manager?: EntityManager): Promise<ScheduleEntity | null> {
+    const [found] = await rows<ScheduleEntity>(
+      manager ?? this.dataSource,
+      `select ${SCHEDULES.select('s')} from ${SCHEDULES.name} s where s.id = $1::text ${manager ? 'for update' : ''}`,
+      [id],
+    );
+    return found ?? null;
+  }
+
+  /** Stores a schedule as a whole, and tells every process when it is due. */
+  async put(manager: EntityManager, schedule: StoredSchedule, now: Date): Promise<ScheduleEntity> {
+    const { run, labels, cron } = schedule;
+    const values = {
+      ...schedule,
+      run: stringifyJson(run),
+      labels: labels && stringifyJson(labels),
+      cron: cron && stringifyJson(cron),
+    };
+    const [stored] = await rows<ScheduleEntity>(manager, PUT, NEW.params([values]));
+    if (!stored) throw new Error('a schedule was not stored');
+    const { dueAt } = stored;
+    if (dueAt) await sendNotice(manager, { scheduleInMs: Math.max(0, dueAt.getTime() - now.getTime()) });
+    return stored;
+  }
+
+  async list(limit: number, after: string, search: string): Promise<ScheduleEntity[]> {
+    return rows(
+      this.dataSource,
+      `select ${SCHEDULES.select('s')}
+         from ${SCHEDULES.name} s
+        where s.id > $1::text
+          and position(lower($2::text) in lower(s.id)) > 0
+        order by s.id
+        limit $3::integer`,
+      [after, search, limit],
+    );
+  }
+
+  async remove(manager: EntityManager, id: string): Promise<void> {
+    await execute(manager, `delete from ${SCHEDULES.name} where id = $1::text`, [id]);
+  }
+
+  /** Removes up to `limit` fires of a schedule. @returns how many */
+  removeFires(id: string, limit: number): Promise<number> {
+    return execute(
+      this.dataSource,
+      `delete from ${FIRES.name}
+        where id in (select id from ${FIRES.name} where schedule_id = $1::text order by id limit $2::integer)`,
+      [id, limit],
+    );
+  }
+
+  /** Removes up to `limit` of the oldest fires, those that were made before the time. @returns how many */
+  removeFiresBefore(before: Date, limit: number): Promise<number> {
+    return execute(
+      this.dataSource,
+      `delete from ${FIRES.name}
+        where id in (
+                select id
+                  from (select id, fired_at from ${FIRES.name} order by id limit $2::integer) oldest
+                 where fired_at < $1::timestamptz
+              )`,
+      [before.toISOString(), limit],
+    );
+  }
+
+  /** Fires of a schedule before one of them, the newest first. @param before id of a fire; null: from the newest */
+  async listFires(id: string, before: string | null, limit: number): Promise<ShownFire[]> {
+    const found = await this.newestFires([id], limit, before);
+    return [...(found.get(id) ?? [])];
+  }
+
+  /** The newest fires of each schedule, the newest first, with the states of their runs. */
+  async newestFires(
+    ids: readonly string[],
+    limit: number,
+    before: string | null = null,
+  ): Promise<ReadonlyMap<string, readonly ShownFire[]>> {
+    const found = await rows<ShownFire>(
+      this.dataSource,
+      `select ${FIRES.select('f')}, r.state as "runState"
+         from unnest($1::text[]) as s (id)
+        cross join lateral (
+          select *
+            from ${FIRES.name} one
+           where one.schedule_id = s.id
+             and ($2::bigint is null or one.id < $2::bigint)
+           order by one.id desc
+           limit $3::integer
+        ) f
+         left join runs r on r.id = f.run_id
+        order by f.schedule_id, f.id desc`,
+      [ids, before, limit],
+    );
+    const bySchedule = new Map<string, ShownFire[]>(ids.map((id) => [id, []]));
+    for (const fire of found) bySchedule.get(fire.scheduleId)?.push(fire);
+    return bySchedule;
+  }
+
+  /** What became of these times of a schedule, without the ranges that were missed. */
+  findFires(id: string, times: readonly Date[]): Promise<ShownFire[]> {
+    return rows(
+      this.dataSource,
+      `select ${FIRES.select('f')}, r.state as "runState"
+         from ${FIRES.name} f
+         left join runs r on r.id = f.run_id
+        where f.schedule_id = $1::text
+          and f.nominal_at = any($2::timestamptz[])
+          and f.outcome <> 'skipped_missed'`,
+      [id, times.map((time) => time.toISOString())],
+    );
+  }
+
+  /** Schedules that are due by the database's clock, which other processes leave alone for a while. */
+  takeDue(limit: number): Promise<DueSchedule[]> {
+    return rows(
+      this.dataSource,
+      `with due as (
+         select id
+           from ${SCHEDULES.name}
+          where due_at <= clock_timestamp()
+          order by due_at
+          limit $1::integer
+            for update skip locked
+       )
+       update ${SCHEDULES.name} s
+          set due_at = clock_timestamp() + make_interval(secs => ${LEASE_S})
+         from due
+        where s.id = due.id
+    returning ${SCHEDULES.select('s')}, date_trunc('milliseconds', clock_timestamp()) as now`,
+      [limit],
+    );
+  }
+
+  /** Milliseconds until a schedule is due; null: none will be. */
+  async nextDueInMs(): Promise<number | null> {
+    const [row] = await rows<{ ms: number | null }>(
+      this.dataSource,
+      `select (extract(epoch from min(due_at) - clock_timestamp()) * 1000)::float8 as ms
+         from ${SCHEDULES.name}
+        where due_at is not null`,
+    );
+    return row?.ms ?? null;
+  }
+
+  /** The runs of each schedule that have not ended, the oldest first, some at most. */
+  async listOpen(ids: readonly string[]): Promise<ReadonlyMap<string, readonly OpenRun[]>> {
+    const found = await rows<OpenRun & { readonly scheduleId: string }>(
+      this.dataSource,
+      `select s.id as "scheduleId", r.id, r.not_before is not distinct from $2::timestamptz as "isHeld"
+         from unnest($1::text[]) as s (id)
+        cross join lateral (
+          select one.id, one.created_at, one.not_before
+            from runs one
+           where one.schedule_id = s.id
+             and one.outcome = 'OPEN'
+           order by one.created_at, one.id
+           limit ${MAX_OPEN}
+        ) r
+        order by r.created_at, r.id`,
+      [ids, HELD.toISOString()],
+    );
+    const bySchedule = new Map<string, OpenRun[]>(ids.map((id) => [id, []]));
+    for (const { scheduleId, ...run } of found) bySchedule.get(scheduleId)?.push(run);
+    return bySchedule;
+  }
+
+  /** Those of the schedules whose last runs have all FAILED, as many as pause them. */
+  async listFailing(ids: readonly string[]): Promise<readonly string[]> {
+    const found = await rows<{ id: string }>(
+      this.dataSource,
+      `select s.id
+         from ${SCHEDULES.name} s
+        cross join lateral (
+          select count(*) as failures
+            from (
+              select outcome
+                from (${['FAILED', 'COMPLETED', 'CANCELLED'].map(newestEnded).join(' union all ')}) ended
+               order by created_at desc, id desc
+               limit s.pause_after_failures
+            ) last
+           where outcome = 'FAILED'
+        ) f
+        where s.id = any($1::text[])
+          and s.pause_after_failures is not null
+          and s.paused_at is null
+          and f.failures >= s.pause_after_failures`,
+      [ids],
+    );
+    return found.map(({ id }) => id);
+  }
+
+  /** Ids of runs that wait for another run of their schedule, which has ended. */
+  async listReleasable(limit: number): Promise<readonly string[]> {
+    const found = await rows<{ id: string }>(
+      this.dataSource,
+      `select h.id
+         from runs h
+        where h.not_before = $1::timestamptz
+          and not exists (
+                select from runs o
+                 where o.schedule_id = h.schedule_id
+                   and o.outcome = 'OPEN'
+                   and o.not_before is distinct from $1::timestamptz
+              )
+        limit $2::integer`,
+      [HELD.toISOString(), limit],
+    );
+    return found.map(({ id }) => id);
+  }
+}

@@ -1,0 +1,25 @@
+import { Module } from '@nestjs/common';
+import { DefinitionsModule } from '../definitions/definitions.module.js';
+import { RunsModule } from '../runs/runs.module.js';
+import { FiresService } from './fires/fires.service.js';
+import { RequestedFires } from './fires/requested-fires.js';
+import { ScheduleMetrics } from './fires/schedule-metrics.js';
+import { SchedulesJob } from './fires/schedules.job.js';
+import { ScheduleRepository } from './schedule.repository.js';
+import { SchedulesController } from './schedules.controller.js';
+import { SchedulesService } from './schedules.service.js';
+
+/** Schedules: runs at the times of cron expressions and intervals. */
+@Module({
+  imports: [RunsModule, DefinitionsModule],
+  controllers: [SchedulesController],
+  providers: [
+    ScheduleRepository,
+    SchedulesService,
+    FiresService,
+    RequestedFires,
+    ScheduleMetrics,
+    SchedulesJob,
+  ],
+})
+export class SchedulesModule {}
