@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -241,5 +242,31 @@ describe('messages to webhooks', () => {
     );
     await cancel();
     assert.equal(new Set((await hook.received(8)).map(({ id }) => id)).size, 4);
+  });
+
+  test('tell of times of schedules for which no run was made', async () => {
+    const hook = await subscribe({ events: ['schedule.skipped'], where: { schedule: ['a.b c'] } });
+    const { dataSource } = service;
+    await dataSource.query(
+      `insert into schedules (id, run, every_s, timezone, overlap, catch_up, window_s, created_at, updated_at, failures_since)
+       select id, '{}', 60, 'UTC', 'skip', 'none', 0, now(), now(), now() from unnest(array['a.b c', 'other']) as id`,
+    );
+    await dataSource.query(
+      `insert into schedule_fires (schedule_id, nominal_at, kind, outcome, reason, until_at, fired_at, count)
+       select id, '2026-01-01T00:00:00Z', 'schedule', 'skipped_missed', 'the service was down', '2026-01-01T00:02:00Z', now(), 3
+         from unnest(array['other', 'a.b c']) as id`,
+    );
+    await sendNotice(dataSource.manager, { webhooks: true });
+    const [message] = await hook.received(1);
+    assert.match(String(message?.id), /^schedule-skipped_a%2Eb%20c_1767225600000_[0-9]+$/);
+    assert.deepEqual(message?.body.data, {
+      schedule: 'a.b c',
+      time: '2026-01-01T00:00:00.000Z',
+      until: '2026-01-01T00:02:00.000Z',
+      count: 3,
+      outcome: 'skipped_missed',
+      reason: 'the service was down',
+    });
+    await dataSource.query('truncate schedules cascade');
   });
 });
