@@ -761,7 +761,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         updated_at timestamptz(3) not null,
         gap json,
         is_enabled boolean not null default true,
-        disabled_reason text check (disabled_reason is null or not is_enabled),
+        disabled_reason text,
         position json not null,
         replay json,
         failures integer not null default 0 check (failures >= 0),
@@ -770,6 +770,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         probe_at timestamptz(3),
         lease uuid,
         lease_until timestamptz(3),
+        constraint webhooks_disabled_reason_check check (disabled_reason is null or not is_enabled),
         constraint webhooks_old_secret_check check ((old_secret is null) = (old_secret_until is null)),
         constraint webhooks_failing_check check ((failures = 0) = (failing_since is null)),
         constraint webhooks_lease_check check ((lease is null) = (lease_until is null))

@@ -156,8 +156,10 @@ describe('the delivery of messages', () => {
     );
     assert.equal(all.size, count + 1);
     await webhooks.untilIs(id, (webhook) => webhook.parked === 0);
-    const { text } = await service.send('GET', '/metrics');
-    assert.match(text, /^longshore_webhook_lag_seconds 0$/m);
+    await until(
+      () => service.send('GET', '/metrics'),
+      ({ text }) => /^longshore_webhook_lag_seconds 0$/m.test(text),
+    );
   });
 
   test('with 1,000 parked messages no further events are read until the endpoint takes one again', async () => {
