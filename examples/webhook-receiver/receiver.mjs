@@ -1,5 +1,6 @@
 // Prints the messages of a webhook of Longshore, after checking their signatures (Standard Webhooks 1.0). Node 20, no packages.
 // WEBHOOK_SECRET=whsec_... PORT=8080 node receiver.mjs
+/* oxlint-disable no-console -- a command for the terminal */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';

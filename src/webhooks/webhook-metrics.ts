@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { ServiceRegistry } from '../common/metrics/metrics.controller.js';
 import { scrapedReading } from '../common/metrics/scraped-reading.js';
-import { WebhookRepository } from './webhook.repository.js';
+import { TurnRepository } from './delivery/turn.repository.js';
 
 /** `delivered`: taken; `failed`: a try that is repeated; `given_up`: the last try failed. */
 const OUTCOMES = ['delivered', 'failed', 'given_up'] as const;
@@ -12,7 +12,7 @@ export class WebhookMetrics {
   readonly #deliveries: Counter<'outcome'>;
   readonly #disabled: Counter;
 
-  constructor(registry: Registry, service: ServiceRegistry, webhooks: WebhookRepository) {
+  constructor(registry: Registry, service: ServiceRegistry, webhooks: TurnRepository) {
     this.#deliveries = new Counter({
       name: 'longshore_webhook_deliveries_total',
       help: 'Tries to send a message to a webhook',

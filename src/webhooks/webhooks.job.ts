@@ -5,8 +5,8 @@ import { CommitNotices } from '../database/notices/commit-notices.js';
 import { isDatabaseUnavailable } from '../database/failover/unavailable.js';
 import { inBatches, paced } from '../database/sql/in-batches.js';
 import { DeliveryRepository } from './delivery.repository.js';
+import { TurnRepository } from './delivery/turn.repository.js';
 import { WebhookTurns } from './delivery/webhook-turn.js';
-import { WebhookRepository } from './webhook.repository.js';
 
 const WEBHOOKS = 'webhooks';
 /** Pause after a commit, in which further ones may come. */
@@ -25,7 +25,7 @@ export class WebhooksJob implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: (() => void) | undefined;
 
   constructor(
-    private readonly webhooks: WebhookRepository,
+    private readonly webhooks: TurnRepository,
     private readonly deliveries: DeliveryRepository,
     private readonly turns: WebhookTurns,
     private readonly notices: CommitNotices,

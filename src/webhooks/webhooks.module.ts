@@ -5,6 +5,7 @@ import { RunsModule } from '../runs/runs.module.js';
 import { SecretsModule } from '../secrets/secrets.module.js';
 import { DeliveryRepository } from './delivery.repository.js';
 import { EndpointAddresses } from './delivery/endpoint-addresses.js';
+import { TurnRepository } from './delivery/turn.repository.js';
 import { WebhookSender } from './delivery/webhook-sender.js';
 import { WebhookTurns } from './delivery/webhook-turn.js';
 import { OccurrencesReader } from './occurrences.reader.js';
@@ -22,6 +23,7 @@ import { WebhooksService } from './webhooks.service.js';
   controllers: [WebhooksController],
   providers: [
     WebhookRepository,
+    TurnRepository,
     DeliveryRepository,
     OccurrencesReader,
     EndpointAddresses,

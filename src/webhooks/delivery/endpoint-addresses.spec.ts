@@ -12,6 +12,7 @@ function addresses(webhookHttp = false, webhookNetworks?: string): EndpointAddre
 /** Answers look-ups of names with these addresses, one after the other. */
 function resolveTo(...answers: readonly (readonly string[])[]): void {
   let n = 0;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- one form of the overloaded function
   vi.spyOn(dns, 'lookup').mockImplementation(((
     _name: string,
     _options: object,
@@ -23,7 +24,6 @@ function resolveTo(...answers: readonly (readonly string[])[]): void {
       null,
       found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
     );
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- one form of the overloaded function
   }) as unknown as typeof dns.lookup);
 }
 

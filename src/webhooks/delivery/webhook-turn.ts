@@ -11,10 +11,10 @@ import {
   MAX_FAILURES,
   MAX_PARKED,
   MESSAGES_PER_EVENT,
-  WebhookRepository,
+  TurnRepository,
   type Progress,
   type TakenWebhook,
-} from '../webhook.repository.js';
+} from './turn.repository.js';
 import { WebhookSender, type Attempt, type Message } from './webhook-sender.js';
 
 /** Seconds before each further try. */
@@ -34,7 +34,7 @@ const RENEW_AFTER_MS = 15_000;
 @Injectable()
 export class WebhookTurns {
   constructor(
-    readonly webhooks: WebhookRepository,
+    readonly webhooks: TurnRepository,
     readonly deliveries: DeliveryRepository,
     readonly reader: OccurrencesReader,
     readonly sender: WebhookSender,
@@ -230,7 +230,7 @@ class Turn {
 
   async #record(
     progress: Pick<Progress, 'position' | 'replay' | 'gap'>,
-    also: Parameters<WebhookRepository['record']>[3],
+    also: Parameters<TurnRepository['record']>[3],
   ): Promise<void> {
     const { webhooks, metrics } = this.parts;
     const { id, url, now } = this.webhook;

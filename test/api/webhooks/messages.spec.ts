@@ -33,7 +33,19 @@ describe('messages to webhooks', () => {
     const { id, secret } = await webhooks.create({ url, ...body });
     return { id, secret, received: (count: number) => received(receiver, count, path) };
   };
-  const typesOf = (messages: readonly { body: { type: string } }[]) => messages.map(({ body }) => body.type);
+
+  const complete = async (outputs: object) => {
+    const run = await runs.running({
+      event_delivery: { topic: 'outputs' },
+      inputs: { secret: 'of the inputs' },
+    });
+    await runs.event(run.id, 'COMPLETED', { outputs });
+  };
+  const cancel = async (topic: string | null, labels: object) => {
+    const { id } = await runs.create({ labels, ...(topic !== null && { event_delivery: { topic } }) });
+    await service.send('POST', `/runs/${id}/cancel`);
+    return id;
+  };
 
   test('tell of the end of a run, are signed, and have all documented fields', async () => {
     const hook = await subscribe();
@@ -126,13 +138,6 @@ describe('messages to webhooks', () => {
 
   test('have outputs on request, up to 20 KiB, and never inputs', async () => {
     const hook = await subscribe({ include: ['outputs'], where: { topic: ['outputs'] } });
-    const complete = async (outputs: object) => {
-      const run = await runs.running({
-        event_delivery: { topic: 'outputs' },
-        inputs: { secret: 'of the inputs' },
-      });
-      await runs.event(run.id, 'COMPLETED', { outputs });
-    };
     await complete({ words: 6, exact: 1.5 });
     await complete({ text: 'x'.repeat(20_480) });
     const [small, large] = await hook.received(2);
@@ -143,11 +148,6 @@ describe('messages to webhooks', () => {
 
   test('are sent for runs that have a value of each list of where', async () => {
     const hook = await subscribe({ where: { topic: ['a', 'b'], label: ['team=vision', 'urgent'] } });
-    const cancel = async (topic: string | null, labels: object) => {
-      const { id } = await runs.create({ labels, ...(topic !== null && { event_delivery: { topic } }) });
-      await service.send('POST', `/runs/${id}/cancel`);
-      return id;
-    };
     await cancel('a', { team: 'speech' });
     await cancel('c', { team: 'vision' });
     await cancel(null, { urgent: 'yes' });
@@ -217,11 +217,7 @@ describe('messages to webhooks', () => {
       events: ['run.created', 'run.cancelled'],
       where: { topic: ['replayed'] },
     });
-    const cancel = async () => {
-      const { id } = await runs.create({ event_delivery: { topic: 'replayed' } });
-      await service.send('POST', `/runs/${id}/cancel`);
-    };
-    await cancel();
+    await cancel('replayed', {});
     const first = (await hook.received(2)).map(({ id }) => id);
     const now = new Date().toISOString();
     const replay = await webhooks.post(hook.id, 'replay', { from: '1h', until: now });
@@ -240,7 +236,7 @@ describe('messages to webhooks', () => {
         .toSorted(),
       first.toSorted(),
     );
-    await cancel();
+    await cancel('replayed', {});
     assert.equal(new Set((await hook.received(8)).map(({ id }) => id)).size, 4);
   });
 
@@ -270,3 +266,7 @@ describe('messages to webhooks', () => {
     await dataSource.query('truncate schedules cascade');
   });
 });
+
+function typesOf(messages: readonly { readonly body: { readonly type: string } }[]): string[] {
+  return messages.map(({ body }) => body.type);
+}

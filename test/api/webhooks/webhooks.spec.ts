@@ -4,7 +4,7 @@ import { rows } from '../../../src/database/sql/sql.js';
 import { bodyOf, assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { KEYS, newSecretsKey, settingsName, startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { openTestDatabase } from '../../support/test-database.js';
 import {
   isSignedWith,
   LOCAL_RECEIVERS,
@@ -240,20 +240,21 @@ describe('webhooks without SERVICE_SECRETS_KEY', () => {
 test('the secrets of webhooks are encrypted again by a rotation of the keys, so that the old key can go', async () => {
   const receiver = await startReceiver();
   const [oldKey, newKey] = [newSecretsKey(), newSecretsKey()];
-  const open = (keys: string, database?: TestDatabase) =>
-    startTestApp({ env: { ...LOCAL_RECEIVERS, SERVICE_SECRETS_KEY: keys }, ...(database && { database }) });
   const database = await openTestDatabase();
-  const first = await open(oldKey, database);
+  const first = await startTestApp({ database, env: { ...LOCAL_RECEIVERS, SERVICE_SECRETS_KEY: oldKey } });
   const { id, secret } = await new WebhookSteps(first.send).create({ url: receiver.url });
   const { secret: second } = (
     await first.send('POST', `/webhooks/${id}/rotate-secret`, { body: { keep_old_s: 600 } })
   ).body;
   await first.close();
-  const both = await open(`${newKey},${oldKey}`, database);
+  const both = await startTestApp({
+    database,
+    env: { ...LOCAL_RECEIVERS, SERVICE_SECRETS_KEY: `${newKey},${oldKey}` },
+  });
   assert.deepEqual((await both.send('POST', '/secrets/rotate')).body, { rotated: 1, remaining: 0 });
   assert.deepEqual((await both.send('POST', '/secrets/rotate')).body, { rotated: 0, remaining: 0 });
   await both.close();
-  const last = await open(newKey, database);
+  const last = await startTestApp({ database, env: { ...LOCAL_RECEIVERS, SERVICE_SECRETS_KEY: newKey } });
   assert.equal((await last.send('POST', `/webhooks/${id}/test`)).body.state, 'delivered');
   const [message] = receiver.received;
   assert.ok(message && isSignedWith(message, secret) && isSignedWith(message, second));

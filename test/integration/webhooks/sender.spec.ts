@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import dns from 'node:dns';
 import { generateKeySync } from 'node:crypto';
 import { afterAll, beforeAll, describe, test, vi } from 'vitest';
-import { startReceiver, type Receiver } from '../../../test/support/webhooks/receiver.js';
-import { SecretCipher } from '../../secrets/secret-cipher.js';
-import { WebhookSecrets } from '../webhook-secrets.js';
-import { EndpointAddresses } from './endpoint-addresses.js';
-import { WebhookSender, type Attempt } from './webhook-sender.js';
+import { startReceiver, type Receiver } from '../../support/webhooks/receiver.js';
+import { SecretCipher } from '../../../src/secrets/secret-cipher.js';
+import { WebhookSecrets } from '../../../src/webhooks/webhook-secrets.js';
+import { EndpointAddresses } from '../../../src/webhooks/delivery/endpoint-addresses.js';
+import { WebhookSender, type Attempt } from '../../../src/webhooks/delivery/webhook-sender.js';
 
 const MESSAGE = { messageId: 'm', type: 'webhook.test', subject: 's', body: '{}' };
 
@@ -38,6 +38,7 @@ describe('a sender', () => {
 
   test('connects to no private address of a name that was public when it was checked', async () => {
     let isFirst = true;
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- one form of the overloaded function
     vi.spyOn(dns, 'lookup').mockImplementation(((
       _name: string,
       _options: object,
@@ -45,7 +46,6 @@ describe('a sender', () => {
     ) => {
       callback(null, [{ address: isFirst ? '8.8.8.8' : '127.0.0.1', family: 4 }]);
       isFirst = false;
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- one form of the overloaded function
     }) as unknown as typeof dns.lookup);
     await new EndpointAddresses({ webhookHttp: true, webhookNetworks: undefined }).check(
       'http://changes.example.com/',
