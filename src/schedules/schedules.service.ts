@@ -277,10 +277,11 @@ export class SchedulesService {
       await this.fires.makeRun({ ...definition, id }, timetable.next(now) ?? now, by);
     } catch (error) {
       if (!(error instanceof DomainError) || error.kind === 'switched-off') throw error;
-      const { message, errors } = error;
+      const { message, errors = [], kind } = error;
+      const lines = kind === 'invalid' && errors.length > 0 ? errors : [message, ...errors];
       throw new InvalidRequest(
         VALIDATION_FAILED,
-        (errors ?? [message]).map((line) => `run: ${line}`),
+        lines.map((line) => `run: ${line}`),
       );
     }
     return definition;
