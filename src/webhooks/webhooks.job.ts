@@ -49,7 +49,7 @@ export class WebhooksJob implements OnModuleInit, OnModuleDestroy {
     name: WEBHOOKS,
     description: 'sends events to webhooks; also runs after commits, if there are webhooks',
     everyMs: MINUTE,
-    jitterMs: 50,
+    jitterMs: 20,
     firstDelayMs: 0,
     level: 'debug',
     retry: { firstMs: SECOND, longestMs: 10 * SECOND },

@@ -56,7 +56,7 @@ export function addWebhooks(program: Command, context: CliContext): void {
 }
 
 interface FieldFlags extends ServiceFlags {
-  readonly url?: string;
+  readonly endpoint?: string;
   readonly event?: Webhook['events'];
   readonly description?: string;
   readonly topic?: string[];
@@ -95,11 +95,11 @@ function addChanges(parent: Command, context: CliContext): void {
 
   const update = withFields(parent.command('update').description('change the fields that are given'))
     .argument('<id>', 'id of the webhook')
-    .option('--url <url>', 'an https URL')
+    .option('--endpoint <url>', 'an https URL')
     .option('--enable', 'send again, from where it stopped')
     .option('--disable', 'send nothing');
   asksForOne(update, 'webhook update $WEBHOOK_ID --disable', context, (session, path, flags: FieldFlags) => {
-    const { url, enable, disable } = flags;
+    const { endpoint: url, enable, disable } = flags;
     const enabled = enable === true ? { enabled: true } : disable === true ? { enabled: false } : {};
     const body = { ...fieldsOf(flags), ...(url !== undefined && { url }), ...enabled };
     return session.ask((init) => session.client.PATCH('/webhooks/{id}', { params: { path }, body, ...init }));
