@@ -85,7 +85,7 @@ function addChanges(parent: Command, context: CliContext): void {
   ).argument('<url>', 'an https URL');
   callsService(
     create,
-    'webhook create https://example.com/hooks/longshore -e run.failed -e run.recovered --label team=vision',
+    'webhook create https://example.com/hook -e run.failed -e run.recovered --label team=vision',
   ).action(async (url: string, flags: FieldFlags) => {
     const session = await openSession(flags, context);
     const body = { ...fieldsOf(flags), url };
