@@ -8,7 +8,9 @@ import {
   SECOND,
   ScheduledJob,
 } from '../../common/scheduling/scheduled-job.js';
+import { DomainError } from '../../common/errors/domain-error.js';
 import { Settings } from '../../config/settings.js';
+import { isDatabaseUnavailable } from '../../database/failover/unavailable.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { inBatches, paced } from '../../database/sql/in-batches.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
@@ -141,7 +143,7 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** @returns how many were due */
+  /** @returns how many were due @throws what keeps the service from firing any, such as an outage of the database */
   async #fireDue(): Promise<number> {
     const due = await this.schedules.takeDue(SCHEDULES_PER_BATCH);
     if (due.length === 0) return 0;
@@ -163,12 +165,15 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
         });
       }),
     );
-    for (const [n, result] of results.entries()) {
-      if (result.status === 'rejected')
-        this.logger.error(`Schedule ${ids[n]} could not be fired`, result.reason);
-    }
     const isChanged = results.map((result) => result.status === 'fulfilled' && result.value === null);
     if (isChanged.includes(true)) await this.schedules.giveBack(ids.filter((_id, n) => isChanged[n]));
+    const failures = results.flatMap((result, n) =>
+      result.status === 'rejected' ? [{ id: ids[n], error: result.reason as unknown }] : [],
+    );
+    const outage = failures.find(({ error }) => error instanceof DomainError || isDatabaseUnavailable(error));
+    // It concerns all of them; the job is repeated and tells it once.
+    if (outage) throw outage.error;
+    for (const { id, error } of failures) this.logger.error(`Schedule ${id} could not be fired`, error);
     return due.length;
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test, vi } from 'vitest';
 import { ScheduleRepository } from '../../../src/schedules/schedule.repository.js';
+import { until } from '../../support/app/passing-time.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { ScheduleSteps } from '../../support/schedules/schedule-steps.js';
@@ -61,11 +62,11 @@ describe('a schedule', () => {
     await fail((await post(`${id}/trigger`)).run_id);
   };
 
-  test('is triggered by each of fifty requests at once', async () => {
+  test('is triggered by each of a hundred requests at once', async () => {
     await steps.put('stormed', { overlap: 'allow' });
-    const fires = await Promise.all(Array.from({ length: 50 }, () => post('stormed/trigger')));
-    assert.equal(new Set(fires.map(({ run_id: run }) => run)).size, 50);
-    assert.equal((await steps.get('stormed')).counts.created, 50);
+    const fires = await Promise.all(Array.from({ length: 100 }, () => post('stormed/trigger')));
+    assert.equal(new Set(fires.map(({ run_id: run }) => run)).size, 100);
+    assert.equal((await steps.get('stormed')).counts.created, 100);
   });
 
   test('is fired for its time at once when a request has changed it while it was fired', async () => {
@@ -91,6 +92,52 @@ describe('a schedule', () => {
     await steps.fireFrom('again', steps.lastHour());
     assert.deepEqual(await steps.fires('again'), []);
     assert.deepEqual(await steps.runs('again'), []);
+  });
+
+  test('has one run for its time when the connection breaks while it is fired', async () => {
+    for (const id of ['broken-a', 'broken-b']) await steps.put(id, { overlap: 'allow' });
+    await service.dataSource.query(
+      `update schedules set next_at = $1::timestamptz, due_at = now() where id like 'broken-%'`,
+      [steps.lastHour().toISOString()],
+    );
+    const { dataSource } = service.database;
+    const holder = dataSource.createQueryRunner();
+    const breakWaiting = async (): Promise<void> => {
+      await until(
+        () =>
+          dataSource.query<object[]>(
+            `select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and wait_event_type = 'Lock'`,
+          ),
+        ({ length }) => length > 0,
+      );
+      await holder.rollbackTransaction();
+      await holder.release();
+    };
+    let breaking: Promise<void> | undefined;
+    after('listOpen', async () => {
+      await holder.startTransaction();
+      await holder.query(`select from schedules where id = 'broken-a' for update`);
+      breaking = breakWaiting();
+    });
+    await steps.job.runOnce().catch(() => undefined);
+    await breaking;
+    await service.dataSource.query(
+      `update schedules set due_at = now() where id like 'broken-%' and next_at <= now()`,
+    );
+    await until(
+      () => steps.job.runOnce().then(Boolean, () => false),
+      (hasSucceeded) => !hasSucceeded,
+    );
+    const told = service.logged.filter(({ msg }) => String(msg).includes('could not be fired'));
+    assert.deepEqual(told, []);
+    for (const id of ['broken-a', 'broken-b']) {
+      assert.deepEqual(
+        (await steps.fires(id)).map(({ outcome }) => outcome),
+        ['created'],
+      );
+      assert.equal((await steps.runs(id)).length, 1);
+    }
   });
 
   test('has one run that waits, however many a backfill has made', async () => {
