@@ -868,7 +868,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         failures_since timestamptz(3) not null,
         next_at timestamptz(3),
         due_at timestamptz(3),
-        revision bigint not null default 0,
+        revision bigint not null default next_commit_order(),
         failed_in_row integer not null default 0,
         created bigint not null default 0,
         skipped_overlap bigint not null default 0,

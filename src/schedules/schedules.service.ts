@@ -161,12 +161,13 @@ export class SchedulesService {
     return this.#show(paused);
   }
 
-  /** Pauses it because its runs fail, unless it is paused. */
+  /** Pauses it because its last runs have all FAILED, if that is still so. */
   async pauseFailing(id: string): Promise<void> {
-    await this.#change(id, async (manager, before, now) => {
-      if (before.pausedAt !== null) return;
-      const note = `The last ${before.pauseAfterFailures} runs have FAILED`;
-      await this.#pause(manager, before, { now, note, by: null });
+    await this.dataSource.transaction(async (manager) => {
+      const before = await this.schedules.find(id, manager);
+      if (!before || (await this.schedules.listFailing([id], manager)).length === 0) return;
+      const now = await currentTime(manager);
+      await this.#pause(manager, before, { now, note: failingNote(before), by: null });
     });
   }
 
@@ -289,6 +290,11 @@ export class SchedulesService {
     }
     return definition;
   }
+}
+
+/** Why a schedule is paused whose runs fail. */
+export function failingNote({ pauseAfterFailures }: Pick<ScheduleEntity, 'pauseAfterFailures'>): string {
+  return `The last ${pauseAfterFailures} runs have FAILED`;
 }
 
 /** What a body determines of a schedule. */

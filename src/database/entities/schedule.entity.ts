@@ -70,8 +70,8 @@ export class ScheduleEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'next_at', nullable: true }) nextAt: Date | null;
   /** When a process is to look at it: `nextAt` with the jitter, or later while a process does. */
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at', nullable: true }) dueAt: Date | null;
-  /** Changes with every commit that concerns its times. A bigint as decimal string. */
-  @Column('bigint', { default: 0 }) revision: string;
+  /** Grows with every commit that concerns its times, also over a removal. A bigint as decimal string. */
+  @Column('bigint', { default: () => 'next_commit_order()' }) revision: string;
   /** Times in a row of which no run could be made. */
   @Column('integer', { name: 'failed_in_row', default: 0 }) failedInRow: number;
   /** How many of its times had each outcome. Bigints as decimal strings. */
