@@ -62,6 +62,19 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazyPage(() => import('./pages/definitions/definition-page.js')),
   },
   {
+    path: '/schedules',
+    title: 'Schedules',
+    scopes: ['client'],
+    nav: { icon: 'schedules', shortcut: 't' },
+    page: lazyPage(() => import('./pages/schedules/schedules-page.js')),
+  },
+  {
+    path: '/schedules/:id',
+    title: 'Schedule',
+    scopes: ['client'],
+    page: lazyPage(() => import('./pages/schedules/schedule-page.js')),
+  },
+  {
     path: '/feed',
     title: 'Feed',
     scopes: ['client'],
