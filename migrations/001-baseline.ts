@@ -13,6 +13,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createRuns(q);
     await this.#createBulkOperations(q);
     await this.#createQueue(q);
+    await this.#createPauses(q);
     await this.#countRuns(q);
     await this.#createLogs(q);
     await this.#createWorkers(q);
@@ -29,7 +30,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
-        run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
+        run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue, pauses,
         bulk_operations, idempotency_keys, run_terms, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
@@ -110,6 +111,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         definition_id text,
         definition_version text,
         concurrency_key text,
+        concurrency_on_limit text,
         retry_on text,
         traceparent text,
         tracestate text,
@@ -419,7 +421,7 @@ export class Baseline1795000000001 implements MigrationInterface {
 
   /**
    * Pending runs that may be claimed, each in the lane of what it requires of its worker. Claims read the admitted rows: of
-   * the runs of a concurrency key, only as many are admitted as the key has room for. The lane of runs that every worker may get
+   * the runs of a concurrency key, only as many are admitted as the key has room for; of runs that a pause holds, none. The lane of runs that every worker may get
    * at any time has the nil UUID and no row in `lanes`.
    */
   async #createQueue(q: QueryRunner): Promise<void> {
@@ -434,6 +436,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         vram_mb integer not null,
         gpus smallint not null default '0',
         is_admitted boolean not null default true,
+        is_paused boolean not null default false,
         passed_over_at timestamptz(3),
         reserved_for text,
         concurrency_key text,
@@ -441,19 +444,21 @@ export class Baseline1795000000001 implements MigrationInterface {
         alike bigint,
         constraint queue_limit_check check ((concurrency_key is null) = (concurrency_limit is null)),
         constraint queue_alike_check check ((concurrency_key is null) = (alike is null)),
-        constraint queue_admission_check check (is_admitted or concurrency_key is not null)
+        constraint queue_admission_check check (case when is_paused then not is_admitted else is_admitted or concurrency_key is not null end)
       ) with (
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
       );
       create index queue_order on queue (lane, is_admitted, priority desc, created_at, run_id);
       create index queue_passed_over on queue (lane, priority desc, created_at, run_id)
         where is_admitted and passed_over_at is not null;
-      create index queue_by_key on queue (concurrency_key, alike, priority desc, created_at, run_id)
+      create index queue_by_key on queue (concurrency_key, is_paused, alike, priority desc, created_at, run_id)
         where concurrency_key is not null;
       create index queue_admitted on queue (concurrency_key)
         where is_admitted and concurrency_key is not null;
       create index queue_reserved on queue (reserved_for)
         where reserved_for is not null;
+      create index queue_paused on queue (run_id)
+        where is_paused;
 
       create table lanes (
         id uuid primary key,
@@ -491,6 +496,30 @@ export class Baseline1795000000001 implements MigrationInterface {
         due_at timestamptz(3) not null
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
       create index run_timers_by_time on run_timers (due_at);
+    `);
+  }
+
+  /**
+   * Pauses: pending runs that match one are not assigned. A list that is null holds for every run; all are null: the pause is
+   * of all runs. The rows of `queue` follow a change until `is_applied`; a pause that has ended is removed then.
+   */
+  async #createPauses(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table pauses (
+        name text primary key,
+        reason text not null,
+        definitions text[],
+        labels text[],
+        selector text[],
+        schedules text[],
+        creators uuid[],
+        until_at timestamptz(3),
+        is_applied boolean not null default false,
+        updated_by uuid not null,
+        updated_by_name text not null,
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null
+      );
     `);
   }
 
@@ -682,6 +711,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         extra_constraints json,
         concurrency_key text,
         concurrency_limit integer,
+        concurrency_on_limit text,
         retry_on text,
         created_by uuid,
         created_by_name text,

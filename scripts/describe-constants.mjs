@@ -25,11 +25,20 @@ const OF_CONSTRAINTS = ['cpu_millis', 'gpus', 'shm'];
 /**
  * The module of the client package that has them, and the names that several packages need.
  * @param {{ runStates: readonly string[], terminalStates: readonly string[], scopes: readonly string[], causes: readonly
- *   string[], pendingReasons: Readonly<Record<string, string>>, retryOnCauses: readonly string[], eventTypes: readonly string[], options: { capabilities: readonly (string | { name: string })[] }[] }} names
+ *   string[], endCauses: readonly string[], pendingReasons: Readonly<Record<string, string>>, retryOnCauses: readonly string[], eventTypes: readonly string[], options: { capabilities: readonly (string | { name: string })[] }[] }} names
  */
 export async function constantsModule(path, names) {
-  const { runStates, terminalStates, scopes, causes, pendingReasons, retryOnCauses, eventTypes, options } =
-    names;
+  const {
+    runStates,
+    terminalStates,
+    scopes,
+    causes,
+    endCauses,
+    pendingReasons,
+    retryOnCauses,
+    eventTypes,
+    options,
+  } = names;
   const ofOptions = options.flatMap((option) =>
     option.capabilities.map((declared) => declared.name ?? declared),
   );
@@ -48,6 +57,9 @@ ${closedUnion('SCOPES', 'Scope', scopes)}
 
 /** Why an attempt failed. */
 ${closedUnion('FAILURE_CAUSES', 'FailureCause', causes)}
+
+/** Why a run ended as FAILED, or why the service cancelled it. */
+${closedUnion('END_CAUSES', 'EndCause', endCauses)}
 
 /** Why a run is PENDING, and what that means. */
 export const PENDING_REASONS = ${JSON.stringify(pendingReasons)} as const;

@@ -96,19 +96,24 @@ async function store(files) {
 await buildIfNeeded({ parts: ['libraries', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
-const { SPECIAL_EVENT_TYPES: eventTypes } = await load('src/runs/machine/event-types.js');
+const {
+  SPECIAL_EVENT_TYPES: eventTypes,
+  FAILURE_CAUSES: causes,
+  END_CAUSES: endCauses,
+} = await load('src/runs/machine/event-types.js');
 const { RETRY_ON_CAUSES: retryOnCauses } = await load('src/runs/machine/retry-on.js');
 const { PENDING_REASONS: pendingReasons } = await load('src/runs/pending-reason.js');
 const { OPTION_DECLARATIONS: options } = await load('src/runs/options/option-declarations.js');
 const document = await openapi();
 const described = JSON.parse(document);
-const { RunsByState, Scope, FailureCause } = described.components.schemas;
+const { RunsByState, Scope } = described.components.schemas;
 const runStates = Object.keys(RunsByState.properties);
 const names = {
   runStates,
   terminalStates: runStates.filter((state) => terminalStates.includes(state)),
   scopes: Scope.enum,
-  causes: FailureCause.enum,
+  causes,
+  endCauses,
   pendingReasons,
   retryOnCauses,
   eventTypes,

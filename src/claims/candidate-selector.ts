@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import type { Run } from '../runs/machine/run.js';
 import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue/lane.js';
 import { Lanes } from '../runs/queue/lanes.js';
-import type { PendingRun } from '../runs/queue/plain-lane.js';
+import type { PendingRun, QueueHead } from '../runs/queue/plain-lane.js';
 import { QueueRepository } from '../runs/queue/queue.repository.js';
 import {
   shapeOf,
@@ -22,6 +22,9 @@ import { SCHEDULER } from './strategies/scheduler.js';
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
 
+/** Runs beyond its limit that a claim reads after it found paused ones. */
+const BEHIND_PAUSED = 500;
+
 export interface Candidate<R extends Run = PendingRun> extends Omit<Assignment, 'runId'> {
   readonly worker: Claimant;
   readonly run: R;
@@ -30,7 +33,7 @@ export interface Candidate<R extends Run = PendingRun> extends Omit<Assignment, 
 export interface Selection {
   /** Their runs are locked if others may take them. */
   readonly candidates: readonly Candidate[];
-  /** True when there might be more candidates: other transactions hold them. */
+  /** True when there might be more candidates: other transactions hold them, or they are behind paused runs. */
   readonly isContended: boolean;
   /** Whether the strategy saw any run, candidate or not. */
   readonly hasSeenRuns: boolean;
@@ -63,9 +66,9 @@ export class CandidateSelector {
     const { strategy } = this;
     const isLocked = this.queue.claimsLock(isRetry);
     const { isFifo = false } = strategy;
-    const mayForget = this.queue.mayForget(manager);
     const { limit } = strategy.candidatesFor(claimants, now);
-    const head = isFifo ? await this.queue.readFirst(manager, limit, isLocked) : [];
+    const head = isFifo ? await this.#readHead(manager, limit, isLocked) : [];
+    let hasPassedPaused = false;
     const readHead = new Map(head.map((run) => [run.id, run]));
     const counts = new Map<string, number>();
     const lockedKeys = new Set<string>();
@@ -75,10 +78,13 @@ export class CandidateSelector {
     let present = claimants;
     for (let round = 1; ; round += 1) {
       // Runs that others hold may return to the queue, which is not announced.
-      const isContended = candidates.length < tried.size;
       const query = strategy.candidatesFor(present, now);
+      const mayForget = this.queue.mayForget(manager);
       const options = { except: [...tried], withPlain: !isFifo, mayForget };
-      const { runs: listed, lanes } = await this.lanes.list(manager, present, query, options);
+      const { runs, lanes } = await this.lanes.list(manager, present, query, options);
+      const listed = await this.queue.leavePaused(manager, runs);
+      hasPassedPaused ||= listed.length < runs.length;
+      const isContended = candidates.length < tried.size || hasPassedPaused;
       const queued = joined(head, listed, tried);
       hasSeenRuns ||= queued.length > 0;
       if (queued.length === 0) return { candidates, isContended, hasSeenRuns };
@@ -117,6 +123,15 @@ export class CandidateSelector {
     if (!isPlainEmpty || hasOtherLanes) return 'unseen';
     if (this.queue.mayForget(manager)) await this.lanes.forgetEmpty(manager);
     return this.lanes.areEmpty ? 'none' : 'other';
+  }
+
+  /** The head of the plain lane, without paused runs. */
+  async #readHead(manager: EntityManager, limit: number, isLocked: boolean): Promise<readonly QueueHead[]> {
+    const { queue } = this;
+    const head = await queue.readFirst(manager, limit, isLocked);
+    const open = await queue.leavePaused(manager, head);
+    if (open.length === head.length) return head;
+    return queue.leavePaused(manager, await queue.readFirst(manager, limit + BEHIND_PAUSED, isLocked));
   }
 
   /** Ids of the reserved workers of these runs that may claim now. */

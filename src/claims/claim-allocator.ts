@@ -115,6 +115,10 @@ export class ClaimAllocator implements GroupClaims {
       return worker && (caller === undefined || covers(caller, worker)) ? [{ at, max, worker }] : [];
     });
     if (accepted.length === 0) return workers;
+    if (this.tables.queue.pauses.holdAll) {
+      for (const { at } of accepted) outcomes[at] = EMPTY;
+      return workers;
+    }
     const { isFifo = false } = this.strategy;
     // A strategy that considers what a worker holds sees each worker once per group.
     const seen = new Set<string>();

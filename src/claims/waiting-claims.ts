@@ -5,6 +5,7 @@ import type { ClaimablePart, CommitNotice } from '../database/notices/commit-not
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { readClaimablePart, PLAIN, PLAIN_LANE, type Lane } from '../runs/queue/lane.js';
+import { Pauses } from '../runs/queue/pauses.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { SCHEDULER } from './strategies/scheduler.js';
 import { Waves, type WaitingWorker, type Waiter, type WakeUp, type Wave } from './waves.js';
@@ -79,6 +80,7 @@ export class WaitingClaims implements OnModuleDestroy {
     @Inject(CommitNotices) private readonly notices: NoticeSource,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
+    @Inject(Pauses) private readonly pauses: Pick<Pauses, 'onRelease'>,
   ) {
     this.#waves = new Waves(this.#waiters, strategy.isFifo === true);
     if (!strategy.isFifo) journal.announceFreeWorkers();
@@ -191,6 +193,7 @@ export class WaitingClaims implements OnModuleDestroy {
         for (const workerId of notice.freedWorkers ?? []) this.#onGrownWorker(workerId);
         for (const workerId of notice.grownWorkers ?? []) this.#onGrownWorker(workerId);
       }),
+      this.pauses.onRelease(() => this.#wakeAll()),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
         if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, [PLAIN], () => true);
@@ -219,7 +222,7 @@ export class WaitingClaims implements OnModuleDestroy {
     this.#workers.emit(`capacity:${workerId}`);
   }
 
-  /** Notices may have been lost: every claim tries once. */
+  /** Notices may have been lost, or a pause of all runs has ended: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
     this.#descriptions.forgetOffers();

@@ -62,6 +62,15 @@ export class RunInOtherState extends DomainError {
   }
 }
 
+/** The `on_limit` of the run would cancel too many others; nothing has changed. */
+export class TooManyToCancel extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(reason: string, most: number) {
+    super(`${reason}: a new run cancels at most ${most}`);
+  }
+}
+
 /** Too many commands wait for the journal; nothing has changed. */
 export class JournalOverloaded extends DomainError {
   readonly kind = 'unavailable';
@@ -121,5 +130,23 @@ export function rejectionDetail(runId: string, rejection: Rejection): string {
       return `Run '${runId}' has reached the limit of 1000 attempts`;
     case 'too-many-labels':
       return `Run '${runId}' would have more than ${MAX_LABELS} labels`;
+  }
+}
+
+/** No pause has this name. */
+export class PauseNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(name: string) {
+    super(`Pause '${name}' not found`);
+  }
+}
+
+/** There are as many pauses as there may be. */
+export class TooManyPauses extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(max: number) {
+    super(`There are ${max} pauses, which is the most`);
   }
 }

@@ -12,6 +12,9 @@ import { BulkOperationRepository } from './bulk/bulk-operations.repository.js';
 import { BulkOperationsService } from './bulk/bulk-operations.service.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
+import { PausesController } from './pauses/pauses.controller.js';
+import { PausesJob } from './pauses/pauses.job.js';
+import { PausesService } from './pauses/pauses.service.js';
 import { RunTimeoutsJob } from './run-timeouts.job.js';
 import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
@@ -24,6 +27,7 @@ import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LaneRepository } from './queue/lane.repository.js';
 import { Lanes } from './queue/lanes.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
+import { Pauses } from './queue/pauses.js';
 import { QueueCleanupJob } from './queue/queue-cleanup.job.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
@@ -58,6 +62,7 @@ const EXPORTS = [
   RunCountsRepository,
   RunCountsMetrics,
   QueueReader,
+  Pauses,
   Lanes,
   RunListReader,
   RunReader,
@@ -71,7 +76,13 @@ const EXPORTS = [
 @Module({
   imports: [TypeOrmModule.forFeature([AuditEntryEntity]), FeedModule, HealthModule],
   // The routes of many runs first: `batch` is no run's id.
-  controllers: [BulkRunsController, BulkOperationsController, RunsController, AuditController],
+  controllers: [
+    BulkRunsController,
+    BulkOperationsController,
+    RunsController,
+    PausesController,
+    AuditController,
+  ],
   providers: [
     ...EXPORTS,
     EventRepository,
@@ -82,6 +93,8 @@ const EXPORTS = [
     BulkOperationsJob,
     AuditRetentionJob,
     ConcurrencyKeys,
+    PausesService,
+    PausesJob,
     QueueCleanupJob,
     IdempotencyRetentionJob,
     RunCountsRollUp,

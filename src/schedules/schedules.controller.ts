@@ -11,12 +11,12 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { SCHEDULE_ID_PARAM } from '../common/http/api-examples.js';
-import { ApiErrors, ApiResource } from '../common/http/errors/error.dto.js';
+import { ApiResource } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
@@ -54,7 +54,10 @@ export class SchedulesController {
     return this.schedules.preview(body);
   }
 
-  /** List schedules, by id */
+  /**
+   * List schedules, by id
+   * @remarks Each with its next times and what became of the last ones.
+   */
   @Get()
   @ApiPage(ScheduleDto, 'A page of schedules.')
   async listSchedules(
@@ -69,7 +72,7 @@ export class SchedulesController {
    * @remarks If it has other times than before, they begin from now; else a time that is due stays due. A pause stays unless `paused` is given.
    */
   @Put(':id')
-  @ApiResource(SCHEDULE_ID_PARAM)
+  @ApiParam(SCHEDULE_ID_PARAM)
   @ApiCreatedResponse({ type: ScheduleDto, description: 'The schedule was created.' })
   @ApiOkResponse({ type: ScheduleDto, description: 'The schedule was replaced.' })
   async putSchedule(
@@ -88,7 +91,10 @@ export class SchedulesController {
     return schedule;
   }
 
-  /** Get a schedule, with its next times and what became of the last ones */
+  /**
+   * Get a schedule
+   * @remarks With its next times and what became of the last ones.
+   */
   @Get(':id')
   @ApiResource(SCHEDULE_ID_PARAM)
   @ApiOkResponse({ type: ScheduleDto, description: 'The schedule.' })
@@ -108,7 +114,10 @@ export class SchedulesController {
     return this.schedules.delete(id, caller);
   }
 
-  /** List what became of the times of a schedule, the newest first */
+  /**
+   * List what became of the times of a schedule
+   * @remarks The newest first: a run, or the reason why there is none.
+   */
   @Get(':id/fires')
   @ApiResource(SCHEDULE_ID_PARAM)
   @ApiPage(ScheduleFireDto, 'A page of entries.')
@@ -155,7 +164,6 @@ export class SchedulesController {
   @Post(':id/trigger')
   @ApiResource(SCHEDULE_ID_PARAM)
   @ApiCreatedResponse({ type: ScheduleFireDto, description: 'What became of it.' })
-  @ApiErrors(409)
   triggerSchedule(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<ScheduleFireDto> {
     return this.fires.trigger(id, caller);
   }
@@ -167,7 +175,6 @@ export class SchedulesController {
   @Post(':id/backfill')
   @ApiResource(SCHEDULE_ID_PARAM)
   @ApiCreatedResponse({ type: BackfillResultDto, description: 'What was done.' })
-  @ApiErrors(409)
   backfillSchedule(
     @Param('id') id: string,
     @Body() body: BackfillScheduleDto,

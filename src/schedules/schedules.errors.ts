@@ -10,9 +10,9 @@ export class ScheduleNotFound extends DomainError {
 
 /** It was changed again and again while a request was carried out. */
 export class ScheduleChanges extends DomainError {
-  readonly kind = 'conflict';
+  readonly kind = 'unavailable';
 
   constructor(id: string) {
-    super(`Schedule '${id}' has changed in the meantime: try again`);
+    super(`Schedule '${id}' has changed again and again: try later`, { retryAfterSeconds: 1 });
   }
 }

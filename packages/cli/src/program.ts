@@ -10,6 +10,7 @@ import { addDefinitions } from './commands/definitions.js';
 import { addFeed } from './commands/feed.js';
 import { addKeys } from './commands/keys.js';
 import { addLogin } from './commands/login.js';
+import { addPauses } from './commands/pauses.js';
 import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
@@ -51,6 +52,7 @@ export function makeProgram(context: CliContext): Command {
   addDefinitions(program, context);
   addWorkers(program, context);
   addCapacity(program, context);
+  addPauses(program, context);
   addFeed(program, context);
   addKeys(program, context);
   addSecrets(program, context);

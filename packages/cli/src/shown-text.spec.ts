@@ -49,6 +49,7 @@ const explained = {
   counts: null,
   requirements: null,
   concurrency: null,
+  paused_by: new Array<never>(),
   schedule: null,
   missing_secrets: new Array<string>(),
   workers: [],

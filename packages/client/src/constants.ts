@@ -15,6 +15,18 @@ export type Scope = (typeof SCOPES)[number];
 export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
+/** Why a run ended as FAILED, or why the service cancelled it. */
+export const END_CAUSES = [
+  'exit',
+  'oom',
+  'timeout',
+  'image',
+  'error',
+  'infrastructure',
+  'concurrency',
+] as const;
+export type EndCause = (typeof END_CAUSES)[number];
+
 /** Why a run is PENDING, and what that means. */
 export const PENDING_REASONS = {
   start_at: 'its start_at lies in the future',

@@ -10,6 +10,7 @@ import { whenAborted, type Clock } from './process/clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
+import { Retirement } from './claims/retirement.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import { Executions } from './execution/executions.js';
 import type { Executor, ExecutorHost } from './execution/run-execution.js';
@@ -45,6 +46,7 @@ export class Worker {
   private readonly context: WorkerContext;
   private readonly executions: Executions;
   private readonly throttle: ClaimThrottle;
+  private readonly retirement: Retirement;
   private readonly healthFile: HealthFile;
   private readonly executor: Executor;
   private readonly claims: ClaimLoop;
@@ -69,6 +71,7 @@ export class Worker {
     this.context = { ...base, api: key.api, obstacles, inabilities, key };
     this.executions = new Executions(events, this.draining.signal);
     this.throttle = new ClaimThrottle(clock, random);
+    this.retirement = new Retirement(clock, settings, () => this.executions.size > 0);
     this.healthFile = new HealthFile(settings.healthFile, logger, () => [
       ...obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
       ...inabilities.list().map(({ ability, message }) => `unable ${ability}: ${message}`),
@@ -89,6 +92,11 @@ export class Worker {
       tickMs: tickSeconds * 1000,
       executor: this.executor,
       throttle: this.throttle,
+      retirement: this.retirement,
+      onRetired: (reason) => {
+        logger.info({ reason }, 'the worker ends by itself');
+        this.shutDown();
+      },
       requestHeartbeat: () => events.emit('news'),
       accept: (run) => this.accept(run),
       onMissed: (reason) => this.onClaimsMissed(reason),
@@ -121,6 +129,7 @@ export class Worker {
     });
     events.on('ended', (execution, end) => {
       this.throttle.recordEnd(end);
+      this.retirement.restartIdleTime();
       this.executor.onEnd(execution);
       // The service counts what the program held until it is told of its end.
       if (execution.ending !== null) this.heartbeats.wake();
@@ -220,6 +229,7 @@ export class Worker {
       whenAborted(this.context.terms.registered.signal),
       whenAborted(this.draining.signal),
     ]);
+    this.retirement.restartIdleTime();
     await this.claims.run(this.draining.signal);
   }
 

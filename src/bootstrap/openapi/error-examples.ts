@@ -43,6 +43,7 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: `Worker '${EXAMPLE_WORKER_ID}' not found` },
     409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
   },
+  schedules: { 404: { detail: "Schedule 'nightly-report' not found" } },
   secrets: {
     404: { detail: "Secret 'database-password' not found" },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
@@ -75,6 +76,10 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   retryRuns: { 400: invalid('ids is required') },
   createBulkOperation: { 400: invalid('action is required', 'filter is required') },
   reportEvents: { 400: invalid('events is required') },
+  previewSchedule: { 400: invalid('cron, every_s: exactly one of the two is required') },
+  putSchedule: { 400: invalid('run is required') },
+  pauseSchedule: { 400: invalid('note must be a string without control characters of 1 to 500 characters') },
+  backfillSchedule: { 400: invalid('from is required', 'until is required') },
   putSecret: { 400: invalid('kind is required') },
   createApiKey: { 400: invalid('name is required', 'scopes is required') },
   getMetrics: {

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger } from '../../common/http/validation/query-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { EngineUseDto } from '../../workers/dto/resources.dto.js';
 import { PendingByReasonDto } from '../reasons/pending-by-reason.dto.js';
 import type { DemandSum, RunNumbers } from './demand.reader.js';
@@ -17,6 +17,47 @@ export class CapacityQueryDto {
   @QueryInteger({ min: 1, max: MAX_LISTED })
   @ApiProperty({ required: false, default: DEFAULT_SHAPES })
   limit?: number;
+}
+
+/** Workers that may be wanted, at most. */
+export const MAX_WANTED = 100_000;
+
+/** Cores, and MB, that a worker may have. */
+const MAX_SIZE = 2 ** 31 - 1;
+
+export class WantedQueryDto {
+  /** The tags of such workers, all of them, separated by commas. @example gpu,eu */
+  @IsOptional()
+  @QueryString()
+  selector?: string;
+
+  /** Cores of such a worker; unless given, they limit nothing. @example 4 */
+  @QueryInteger({ min: 1, max: MAX_SIZE })
+  cpu?: number;
+
+  /** RAM of such a worker in MB; unless given, it limits nothing. @example 8192 */
+  @QueryInteger({ min: 1, max: MAX_SIZE })
+  ram_mb?: number;
+
+  /** Memory of its GPU in MB; 0, the default: it has none. */
+  @QueryInteger({ min: 0, max: MAX_SIZE })
+  vram_mb?: number;
+
+  /** The least number of workers; 0 unless given. */
+  @QueryInteger({ min: 0, max: MAX_WANTED })
+  min?: number;
+
+  /** The largest number of workers. @example 50 */
+  @QueryInteger({ min: 0, max: MAX_WANTED })
+  max?: number;
+}
+
+@ApiSchema({ name: 'WantedWorkers', description: 'How many workers of one kind there should be.' })
+export class WantedWorkersDto {
+  /** Those that there are included. @example 5 */
+  @ApiProperty({ type: 'integer' }) wanted: number;
+  /** The numbers behind it, for people. */
+  because: string;
 }
 
 @ApiSchema({ name: 'DemandSum', description: 'The sum of the constraints of runs.' })
@@ -41,7 +82,7 @@ export class DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) pending: number;
   /** Those that may be claimed now. @example 110 */
   @ApiProperty({ type: 'integer' }) ready: number;
-  /** Those that wait for the end of their back-off or for their `start_at`. @example 8 */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. @example 8 */
   @ApiProperty({ type: 'integer' }) waiting: number;
   /** Runs that are ASSIGNED or RUNNING. @example 2 */
   @ApiProperty({ type: 'integer' }) in_execution: number;
@@ -87,7 +128,7 @@ export class DemandSelectorDto {
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that wait for a worker or for runs of their concurrency key. */
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
-  /** Those that wait for the end of their back-off or for their `start_at`. */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
@@ -110,7 +151,7 @@ export class DemandDto {
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that may be claimed now; with `held_back`. */
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
-  /** Those that wait for the end of their back-off or for their `start_at`. */
+  /** Those that wait for the end of their back-off or for their `start_at`, or that a pause holds. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;

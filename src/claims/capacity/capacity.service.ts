@@ -21,6 +21,7 @@ import {
   type SupplyDto,
   type SupplySizeDto,
   type SupplySumDto,
+  type WantedWorkersDto,
 } from './capacity.dto.js';
 import {
   DemandReader,
@@ -38,6 +39,7 @@ import { summariseWorkers, toCores, type Usage } from '../../workers/worker-tota
 import { noneByReason, type ReasonCounts } from '../../runs/pending-reason.js';
 import { SharedReading } from '../../common/shared-reading.js';
 import { countReasons } from './count-reasons.js';
+import { wantedWorkers, type WorkerKind } from './wanted-workers.js';
 
 interface Reading {
   readonly workers: readonly PooledWorker[];
@@ -68,6 +70,14 @@ export class CapacityService {
       demand: this.#toDemandDto(snapshot, workers.filter(takesRuns), reasons, limit),
       supply: summariseSupply(workers, held, reserved, limit),
     };
+  }
+
+  /** How many workers of a kind there should be. */
+  async countWanted(kind: WorkerKind): Promise<WantedWorkersDto> {
+    const { workers, snapshot } = await this.#reading.next();
+    const { demand, held } = snapshot;
+    const { kinds, isAtLeast } = demand;
+    return wantedWorkers(kind, { kinds, workers, held, isAtLeast, isByFit: this.strategy.name === 'fit' });
   }
 
   /** @param pending runs that are pending; nothing is read if there are none */

@@ -7,14 +7,15 @@ import type { Demand } from './demand.reader.js';
 
 /** The pending runs by the reason for which they wait; those of kinds that were not read count as `queue`. */
 export function countReasons(
-  { all, startAt, held, kinds }: Pick<Demand, 'all' | 'startAt' | 'held' | 'kinds'>,
+  { all, startAt, held, paused, kinds }: Pick<Demand, 'all' | 'startAt' | 'held' | 'paused' | 'kinds'>,
   workers: readonly PooledWorker[],
   strategy: SchedulingStrategy,
 ): ReasonCounts {
   const { ready, waiting, heldBack } = all;
   const counts = noneByReason();
   counts.start_at = startAt;
-  counts.back_off = waiting.runs - startAt - held;
+  counts.paused = paused;
+  counts.back_off = waiting.runs - startAt - held - paused;
   counts.concurrency = heldBack + held;
   counts.queue = ready.runs - heldBack;
   const ofWorkers = new WorkerKinds(workers);

@@ -5,6 +5,7 @@ import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js'
 import { HELD } from '../../runs/machine/run.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import { PLAIN_LANE } from '../../runs/queue/lane.js';
+import { IS_ACTIVE, IS_OF_ALL } from '../../runs/queue/pauses.js';
 import { requirementList, requirementsOf, type RequiringRun } from '../../runs/requirements.js';
 import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
@@ -24,9 +25,9 @@ export interface DemandSum extends Shape {
 }
 
 export interface RunNumbers {
-  /** Pending and in the queue. */
+  /** Pending and in the queue, without paused ones. */
   readonly ready: number;
-  /** Pending, in back-off or before their `start_at`. */
+  /** Pending, in back-off, before their `start_at` or paused. */
   readonly waiting: number;
   /** Assigned to a worker or running on it. */
   readonly inExecution: number;
@@ -60,7 +61,9 @@ export interface Demand {
   readonly all: StageDemand;
   /** How many of the waiting runs wait for their `start_at`. */
   readonly startAt: number;
-  /** How many of them wait for the end of another run. */
+  /** How many of the waiting runs a pause holds. */
+  readonly paused: number;
+  /** How many of the waiting runs wait for the end of another run. */
   readonly held: number;
   /** The largest kinds of ready runs. */
   readonly kinds: readonly KindDemand[];
@@ -154,7 +157,10 @@ const LARGEST_FIRST = 'sum(ready + waiting) desc, sum(in_execution) desc';
 async function countDemand(executor: SqlExecutor, limit: number, maxCounted: number): Promise<Demand> {
   const [found] = await rows<FoundDemand>(
     executor,
-    `with waiting as materialized (
+    `with pause as materialized (
+       select exists (select from pauses p where ${IS_OF_ALL} and ${IS_ACTIVE}) as holds_all
+     ),
+     waiting as materialized (
        select id, requirement_id, ${CPU_MILLIS} as cpu_millis, ram_mb, vram_mb,
               ${GPUS} as gpus, not_before = start_at as is_start, not_before = '${HELD.toISOString()}' as is_held
          from runs r
@@ -182,11 +188,22 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
         limit $1::integer / 2
      ),
      plain as (
-       select cpu_millis, ram_mb, vram_mb, gpus
-         from queue
-        where lane = '${PLAIN_LANE}'
-          and is_admitted
-        order by priority desc, created_at, run_id
+       select one.*
+         from (
+           (select cpu_millis, ram_mb, vram_mb, gpus, is_paused
+              from queue
+             where lane = '${PLAIN_LANE}'
+               and is_admitted
+             order by priority desc, created_at, run_id
+             limit $1::integer)
+            union all
+           (select cpu_millis, ram_mb, vram_mb, gpus, is_paused
+              from queue
+             where lane = '${PLAIN_LANE}'
+               and not is_admitted
+             order by priority desc, created_at, run_id
+             limit $1::integer)
+         ) one
         limit $1::integer - (select count(*) from waiting) - (select count(*) from restricted)
      ),
      -- As double precision, their sums are exact up to 2^53 and fast.
@@ -194,15 +211,17 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
        select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, min(run_id) as run_id, min(lane) as lane,
               (count(*) filter (where stage in ('ready', 'held back')))::float8 as ready,
               (count(*) filter (where stage = 'held back'))::float8 as held_back,
-              (count(*) filter (where stage = 'waiting'))::float8 as waiting,
+              (count(*) filter (where stage in ('waiting', 'paused')))::float8 as waiting,
+              (count(*) filter (where stage = 'paused'))::float8 as paused,
               (count(*) filter (where stage = 'in execution'))::float8 as in_execution
          from (
-           select null::uuid as requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'ready' as stage, null as run_id, null as lane
-             from plain
+           select null::uuid as requirement_id, cpu_millis, ram_mb, vram_mb, gpus,
+                  case when is_paused or holds_all then 'paused' else 'ready' end as stage, null as run_id, null as lane
+             from plain, pause
             union all
-           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, case when is_admitted then 'ready' else 'held back' end, null,
-                  lane::text
-             from restricted
+           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus,
+                  case when is_paused or holds_all then 'paused' when is_admitted then 'ready' else 'held back' end, null, lane::text
+             from restricted, pause
             union all
            select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'waiting', id::text, null
              from waiting
@@ -273,6 +292,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
               or exists (select from restricted group by lane, share having count(*) >= share)
               or coalesce((select sum(ready + waiting) from groups) >= $1::integer, false) as "isAtLeast",
             (select count(*) from waiting where is_start)::integer as "startAt",
+            coalesce((select sum(paused) from groups), 0)::integer as paused,
             (select count(*) from waiting where is_held)::integer as held,
             coalesce((select json_agg(k) from kinds k), '[]') as kinds,
             coalesce((select json_agg(s) from shapes s), '[]') as shapes,
@@ -297,7 +317,7 @@ function requiredOfLane(lane: string): string {
 
 /** The first rows of the lane `l`, as many as its share. */
 function firstOfLane(condition: string): string {
-  return `select cpu_millis, ram_mb, vram_mb, gpus, is_admitted
+  return `select cpu_millis, ram_mb, vram_mb, gpus, is_admitted, is_paused
                  from queue
                 where lane = l.lane
                   and ${condition}

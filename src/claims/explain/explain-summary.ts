@@ -118,10 +118,11 @@ export function whyNotStarted(explanation: Explanation, background: Background):
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy, concurrency, reason }: Explanation,
+  { workers: all, strategy, concurrency, reason, paused_by: pauses }: Explanation,
   { active: offers, required, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
+  if (reason === 'paused') return paused(pauses);
   if (concurrency && reason === 'concurrency') return keyIsFull(concurrency);
   if (active === 0) return 'no worker is active';
   if (!offers.some((offer) => meets(offer, required)))
@@ -214,6 +215,13 @@ const ABILITY_WORDS: Readonly<Record<Ability, string>> = {
   cpu_limit: 'a limit of CPU',
   pids_limit: 'a limit of processes',
 };
+
+function paused([first, ...others]: RunExplanationDto['paused_by']): string {
+  if (!first) return 'a pause holds it';
+  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  const until = first.until === null ? '' : ` until ${first.until}`;
+  return `the pause '${first.name}'${more} holds it${until}: ${first.reason.replace(/\.$/, '')}`;
+}
 
 function keyIsFull({
   key,

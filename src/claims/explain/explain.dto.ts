@@ -1,5 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
+import { END_CAUSES, type EndCause } from '../../runs/machine/event-types.js';
+import { shownCause } from '../../runs/dto/op-run.dto.js';
 import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { ScheduledForDto } from '../../runs/dto/op-run.dto.js';
 import { isHeld } from '../../runs/machine/run.js';
@@ -106,8 +107,8 @@ export class ExplainedEndDto {
   msg: string | number | null;
   /** The last worker of the run; null: the last attempt was not assigned. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
-  /** What kind of failure it was; null unless the run failed. */
-  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', nullable: true }) cause: FailureCause | null;
+  /** What kind of failure it was, or why the service cancelled the run; null: neither. */
+  @ApiProperty({ enum: END_CAUSES, enumName: 'EndCause', nullable: true }) cause: EndCause | null;
   /** Exit code of the container; null: unknown. */
   @ApiProperty({ type: 'integer', nullable: true }) exit_code: number | null;
   /** Why the last attempt failed; null: unknown. */
@@ -236,6 +237,16 @@ export class ExplainedConcurrencyDto {
   @ApiProperty({ type: [ExplainedKeyHolderDto] }) holders: ExplainedKeyHolderDto[];
 }
 
+@ApiSchema({ name: 'ExplainedPause', description: 'A pause that holds the run.' })
+export class ExplainedPauseDto {
+  /** @example move */
+  name: string;
+  /** @example The data centre moves. */
+  reason: string;
+  /** When it ends by itself; null: when an admin removes it. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) until: string | null;
+}
+
 @ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
 export class RunExplanationDto {
   run_id: string;
@@ -261,6 +272,8 @@ export class RunExplanationDto {
   /** Null without a concurrency key, and when the run has ended. */
   @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
   concurrency: ExplainedConcurrencyDto | null;
+  /** Pauses that hold the run, by name; empty unless it is PENDING. */
+  @ApiProperty({ type: [ExplainedPauseDto] }) paused_by: ExplainedPauseDto[];
   /** Names of secrets that the run uses and that do not exist: an attempt fails until they do. Empty unless the run is PENDING. */
   @ApiProperty({ type: [String], example: ['db-password'] }) missing_secrets: string[];
   /** Null unless the run is ASSIGNED or RUNNING. */
@@ -271,6 +284,14 @@ export class RunExplanationDto {
   @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true }) counts: ExplainedWorkerCountsDto | null;
+}
+
+export function toPausedByDtos({ pausedBy }: RunStatus): ExplainedPauseDto[] {
+  return pausedBy.map(({ name, reason, untilAt }) => ({
+    name,
+    reason,
+    until: untilAt?.toISOString() ?? null,
+  }));
 }
 
 export function toDeadlineDto({ run, now }: RunStatus): ExplainedDeadlineDto | null {
@@ -340,7 +361,7 @@ export function toEndDto({ run, lastEvent }: RunStatus): ExplainedEndDto | null 
     event: event?.type ?? null,
     msg: event?.msg ?? null,
     worker_id: run.workerId,
-    cause: run.state === 'FAILED' ? run.cause : null,
+    cause: shownCause(run),
     exit_code: run.state === 'FAILED' ? run.exitCode : null,
     error_message: run.state === 'FAILED' ? run.errorMessage : null,
   };

@@ -36,6 +36,7 @@ import {
   toEndingDto,
   toEndDto,
   toHolderDto,
+  toPausedByDtos,
   toQueueDto,
   type ExplainedConcurrencyDto,
   type ExplainedEndingDto,
@@ -76,7 +77,7 @@ interface Needed {
 /** A pending run and what its scheduling depends on. */
 interface Situation extends Needed {
   readonly run: QueuedRun;
-  /** False before the run's `notBefore`. */
+  /** False before the run's `notBefore`, and while a pause holds it. */
   readonly isClaimable: boolean;
   readonly context: ChoiceContext;
 }
@@ -137,6 +138,7 @@ export class ExplainService implements StartReasons {
           gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
+        paused_by: toPausedByDtos(status),
         missing_secrets: run.state === 'PENDING' ? await missingSecrets(manager, run) : [],
         holder: toHolderDto(status, workers, await this.#endingBeside(manager, status)),
         ended: toEndDto(status),
@@ -205,13 +207,13 @@ export class ExplainService implements StartReasons {
   /** What a claim of each worker would do with the pending run. */
   async #judge(
     manager: EntityManager,
-    { run, place, now }: RunStatus,
+    { run, place, pausedBy, now }: RunStatus,
     workers: readonly PooledWorker[],
     { requirements, concurrency }: Needed,
   ): Promise<ExplainedWorkerDto[]> {
     const situation = {
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
-      isClaimable: place !== null,
+      isClaimable: place !== null && pausedBy.length === 0,
       requirements,
       concurrency,
       context: { now, reachable: new Set(workers.filter(takesRuns).map(({ id }) => id)) },
@@ -278,14 +280,15 @@ export class ExplainService implements StartReasons {
 
 /** Why the pending run waits. @param judged the active workers */
 function reasonOf(
-  { run, place }: RunStatus,
+  { run, place, pausedBy }: RunStatus,
   active: readonly PooledWorker[],
   requirements: Requirements,
   judged: readonly ExplainedWorkerDto[],
 ): PendingReason {
-  if (place?.isAdmitted === false) return 'concurrency';
   const own = ownReason(run);
   if (own !== null) return own;
+  if (pausedBy.length > 0) return 'paused';
+  if (place?.isAdmitted === false && !place.isPaused) return 'concurrency';
   const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
   return new WorkerKinds(active).reasonFor(requirements, ({ id }) => able.has(id));
 }

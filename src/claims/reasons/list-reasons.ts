@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { RunRecord } from '../../runs/machine/run.js';
 import { ownReason, type PendingReason } from '../../runs/pending-reason.js';
+import { Pauses } from '../../runs/queue/pauses.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import type { PendingReasonSource } from '../../runs/reading/run-list.reader.js';
 import { requirementsOf } from '../../runs/requirements.js';
@@ -11,7 +12,7 @@ import { SCHEDULER } from '../strategies/scheduler.js';
 import { SharedReading } from '../../common/shared-reading.js';
 import { WorkerKinds } from './worker-kinds.js';
 
-/** Why the pending runs of a list wait, with one statement for its runs with a concurrency key and a shared reading of the workers. */
+/** Why the pending runs of a list wait, with one statement for its runs with a concurrency key, one while there are pauses, and a shared reading of the workers. */
 @Injectable()
 export class ListReasons implements PendingReasonSource {
   readonly #workers = new SharedReading(async () => new WorkerKinds(await this.pool.list()), {
@@ -21,6 +22,7 @@ export class ListReasons implements PendingReasonSource {
   constructor(
     private readonly pool: WorkerPool,
     private readonly queue: QueueReader,
+    private readonly pauses: Pauses,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {}
 
@@ -30,13 +32,19 @@ export class ListReasons implements PendingReasonSource {
     runs: readonly RunRecord[],
   ): Promise<ReadonlyMap<string, PendingReason>> {
     const open = runs.filter((run) => ownReason(run) === null);
+    const paused = await this.pauses.find(
+      manager,
+      open.map(({ id }) => id),
+    );
     const keyed = open.filter(({ concurrencyKey }) => concurrencyKey !== null).map(({ id }) => id);
     const heldBack = new Set(keyed.length === 0 ? [] : await this.queue.listHeldBack(manager, keyed));
-    const kinds = heldBack.size === open.length ? null : await this.#workers.newest();
+    const isKnown = open.every(({ id }) => paused.has(id) || heldBack.has(id));
+    const kinds = isKnown ? null : await this.#workers.newest();
     return new Map(
       runs.flatMap((run) => {
         const reason =
           ownReason(run) ??
+          (paused.has(run.id) ? 'paused' : null) ??
           (heldBack.has(run.id) ? 'concurrency' : kinds?.reasonFor(requirementsOf(run), this.#holds(run)));
         return reason === undefined ? [] : [[run.id, reason]];
       }),

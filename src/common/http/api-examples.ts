@@ -145,6 +145,21 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       value: { server: 'registry.example.com', username: 'ci', password: 'correct horse battery staple' },
     },
   },
+  putSchedule: {
+    'every night': {
+      cron: ['30 2 * * *'],
+      timezone: 'Europe/Berlin',
+      run: { image: IMAGE, inputs: { text: 'the report of ${schedule.date}' } },
+    },
+    'a definition, every ten minutes': {
+      every_s: 600,
+      overlap: 'queue_one',
+      run: { definition: 'word-count', inputs: INPUTS },
+    },
+  },
+  previewSchedule: { 'every night': { cron: ['30 2 * * *'], timezone: 'Europe/Berlin', count: 5 } },
+  pauseSchedule: { 'with a note': { note: 'The warehouse is being moved.' } },
+  backfillSchedule: { 'ten days': { from: '2026-01-01T00:00:00Z', until: '2026-01-10T00:00:00Z' } },
   createRuns: {
     'two runs': {
       runs: [

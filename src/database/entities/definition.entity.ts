@@ -1,5 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
-import type { ExtraConstraints, Labels } from './run.entity.js';
+import type { ExtraConstraints, Labels, OnLimit } from './run.entity.js';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 
 /** The declaration of an input. */
@@ -54,6 +54,7 @@ export class DefinitionEntity {
   @Column('json', { nullable: true }) selector: readonly string[] | null;
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
+  @Column('text', { name: 'concurrency_on_limit', nullable: true }) concurrencyOnLimit: OnLimit | null;
   @Column('text', { name: 'retry_on', nullable: true }) retryOn: string | null;
   /** API key that created the version, and its name then, as in `runs`. */
   @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;

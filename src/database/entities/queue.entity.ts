@@ -2,13 +2,17 @@ import { Check, Column, Entity, Index, PrimaryColumn, PrimaryGeneratedColumn } f
 
 /** A row of `queue`: a pending run that may be claimed. */
 @Entity('queue')
-@Check('queue_admission_check', 'is_admitted or concurrency_key is not null')
+@Check(
+  'queue_admission_check',
+  'case when is_paused then not is_admitted else is_admitted or concurrency_key is not null end',
+)
 @Check('queue_alike_check', '(concurrency_key is null) = (alike is null)')
 @Check('queue_limit_check', '(concurrency_key is null) = (concurrency_limit is null)')
 @Index('queue_admitted', ['concurrencyKey'], { where: '(is_admitted AND (concurrency_key IS NOT NULL))' })
 @Index('queue_by_key', { synchronize: false })
 @Index('queue_order', { synchronize: false })
 @Index('queue_passed_over', { synchronize: false })
+@Index('queue_paused', ['runId'], { where: 'is_paused' })
 @Index('queue_reserved', ['reservedFor'], { where: '(reserved_for IS NOT NULL)' })
 export class QueueEntryEntity {
   @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'queue_pkey' }) runId: string;
@@ -22,8 +26,10 @@ export class QueueEntryEntity {
   @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
   /** GPUs that no other run may use. */
   @Column('smallint', { default: 0 }) gpus: number;
-  /** Whether claims read the row: it has no key, or it is among the first of its kind that its key has room for. */
+  /** Whether claims read the row: it is not paused, and it has no key or is among the first of its kind that its key has room for. */
   @Column('boolean', { name: 'is_admitted', default: true }) isAdmitted: boolean;
+  /** Whether a pause holds the run. */
+  @Column('boolean', { name: 'is_paused', default: false }) isPaused: boolean;
   /** Since when later runs have been claimed before this one; null: never. */
   @Column({ type: 'timestamptz', precision: 3, name: 'passed_over_at', nullable: true })
   passedOverAt: Date | null;
@@ -33,6 +39,32 @@ export class QueueEntryEntity {
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
   /** Of a run with a key, a hash that is the same for runs that the same claims may get: equal limit, lane and resources. */
   @Column('bigint', { nullable: true }) alike: string | null;
+}
+
+/** A row of `pauses`: pending runs that match all lists are not assigned. A list that is null holds for every run. */
+@Entity('pauses')
+export class PauseEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'pauses_pkey' }) name: string;
+  @Column('text') reason: string;
+  /** Ids of definitions. */
+  @Column('text', { array: true, nullable: true }) definitions: string[] | null;
+  /** `key=value` or `key`. */
+  @Column('text', { array: true, nullable: true }) labels: string[] | null;
+  /** Tags of selectors. */
+  @Column('text', { array: true, nullable: true }) selector: string[] | null;
+  /** Ids of schedules. */
+  @Column('text', { array: true, nullable: true }) schedules: string[] | null;
+  /** Ids of the API keys that created the runs. */
+  @Column('uuid', { array: true, nullable: true }) creators: string[] | null;
+  /** When it ends; null: when it is removed. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'until_at', nullable: true }) untilAt: Date | null;
+  /** Whether the rows of `queue` follow its last change. */
+  @Column('boolean', { name: 'is_applied', default: false }) isApplied: boolean;
+  /** The API key that set it last. */
+  @Column('uuid', { name: 'updated_by' }) updatedBy: string;
+  @Column('text', { name: 'updated_by_name' }) updatedByName: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
 }
 
 /** A row of `lanes`: pending runs that the same workers may get. */

@@ -1,6 +1,9 @@
 import { Check, Column, Entity, Index, PrimaryColumn, ForeignKey } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
+/** What happens to a new run if its concurrency key has as many open runs as its limit says. */
+export type OnLimit = 'queue' | 'skip' | 'cancel_oldest';
+
 /** Labels by key. */
 export type Labels = Readonly<Record<string, string>>;
 
@@ -145,6 +148,8 @@ export class RunEntity {
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
   /** Runs with the key that may be in execution for this run to be assigned, itself included; null exactly without a key. */
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
+  /** What happens to the run if the key has as many open runs when it is created; null: it waits. */
+  @Column('text', { name: 'concurrency_on_limit', nullable: true }) concurrencyOnLimit: OnLimit | null;
   /** Not assigned before; null: at any time. */
   @Column({ type: 'timestamptz', precision: 3, name: 'start_at', nullable: true }) startAt: Date | null;
   /** Failures that are retried, as in requests and joined by commas; null: all. */
@@ -168,11 +173,11 @@ export class RunEntity {
   @Column('json', { nullable: true }) request: RunRequestCopy | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
-  /** Why the current attempt failed; null: it has not, or its worker was lost. */
+  /** Why the current attempt failed, or why the service cancelled the run; null: neither, or its worker was lost. */
   @Column('text', { nullable: true }) cause: string | null;
   /** With which the container of the failed attempt ended; null: unknown. */
   @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
-  /** Why the run was cancelled, as the caller said; null: nobody said. */
+  /** Why the run was cancelled, as the caller or the service said; null: nobody said. */
   @Column('text', { name: 'cancel_reason', nullable: true }) cancelReason: string | null;
   /** Worker on which the attempt before failed by a fault of the infrastructure; null: none. */
   @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;

@@ -73,6 +73,9 @@ export const AUDIT_ACTIONS = [
   'schedule.resume',
   'schedule.trigger',
   'schedule.backfill',
+  'pause.create',
+  'pause.replace',
+  'pause.delete',
   'secret.create',
   'secret.replace',
   'secret.delete',
@@ -81,7 +84,7 @@ export const AUDIT_ACTIONS = [
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule or a secret, or a read of secrets. */
+/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule, a pause or a secret, or a read of secrets. */
 @Entity('audit_entries')
 @Index('audit_entries_secret_reads', { synchronize: false })
 @Index('audit_entries_bulk_operations', ['subject'], { unique: true, where: "(action = 'bulk.start'::text)" })

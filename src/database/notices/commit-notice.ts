@@ -28,6 +28,8 @@ export interface CommitNotice {
   readonly grownWorkers?: readonly string[];
   /** Ids of workers that hold a slot of a concurrency key. */
   readonly slotWorkers?: readonly string[];
+  /** Whether pauses have changed. */
+  readonly pauses?: boolean;
   /** Positions of the newest entries of topics. */
   readonly topics?: Readonly<Record<string, number>>;
   /** Numbers of the newest chunks of logs, by `RUN ATTEMPT`. */

@@ -16,8 +16,16 @@ import {
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
-import type { Labels } from '../../database/entities/run.entity.js';
-import { type RunRecord, areTooMany, mergeLabels, MAX_LABELS, type LabelChanges } from '../machine/run.js';
+import type { Labels, OnLimit } from '../../database/entities/run.entity.js';
+import {
+  type RunRecord,
+  areTooMany,
+  mergeLabels,
+  MAX_CONCURRENCY_LIMIT,
+  MAX_LABELS,
+  ON_LIMIT,
+  type LabelChanges,
+} from '../machine/run.js';
 import {
   RequestedOptionFields,
   ShownOptionFields,
@@ -28,6 +36,7 @@ import {
   type RequestedOptions,
 } from '../options/stored-options.js';
 import { applyDecorators } from '@nestjs/common';
+import { IsIn } from 'class-validator';
 
 /** The name of a run. */
 export const RUN_NAME = {
@@ -86,6 +95,15 @@ const DAY_MS = 86_400_000;
 const CONCURRENCY_DESCRIPTION =
   'Bounds how many runs with a key are in execution (ASSIGNED or RUNNING) at a time.';
 
+const ON_LIMIT_FIELD = {
+  enum: ON_LIMIT,
+  required: false,
+  description:
+    'What happens if, when the run is created, as many runs with the key as `limit` says, or more, have not ended. `queue`, the ' +
+    'default: it waits. `skip`: it is created and ends CANCELLED with the cause `concurrency`. `cancel_oldest`: as many of the oldest ' +
+    'of these runs end so that, with the new one, at most `limit` are left.',
+} as const;
+
 @ApiSchema({ name: 'ConcurrencyInput', description: CONCURRENCY_DESCRIPTION })
 export class ConcurrencyInputDto {
   /** Shared by the runs that are counted together. @example customer-17 */
@@ -93,8 +111,13 @@ export class ConcurrencyInputDto {
   key: string;
 
   /** The run is assigned only if at most so many runs with the key are then in execution, itself included. @example 2 */
-  @IsJsonInteger({ min: 1, max: 10_000 })
+  @IsJsonInteger({ min: 1, max: MAX_CONCURRENCY_LIMIT })
   limit: number;
+
+  @ApiProperty(ON_LIMIT_FIELD)
+  @OptionalField()
+  @IsIn(ON_LIMIT, { message: `$property must be one of ${ON_LIMIT.join(', ')}` })
+  on_limit?: OnLimit;
 }
 
 @ApiSchema({ name: 'Concurrency', description: CONCURRENCY_DESCRIPTION })
@@ -104,6 +127,8 @@ export class ConcurrencyDto {
   /** The run is assigned only if at most so many runs with the key are then in execution, itself included. */
   @ApiProperty({ type: 'integer' })
   limit: number;
+  @ApiProperty(ON_LIMIT_FIELD)
+  on_limit?: OnLimit;
 }
 
 /** What requests say about the container of a run, and about when and where it is executed. */
@@ -176,7 +201,7 @@ export class ExecutionOptionsDto extends ShownOptionFields {
 
 type StoredOptions = Pick<
   RunRecord,
-  'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit' | 'labels'
+  'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit' | 'concurrencyOnLimit' | 'labels'
 >;
 
 interface Placement {
@@ -196,6 +221,7 @@ export function toStoredExecutionOptions(request: DefinedOptions & Placement): S
     selector: selector && selector.length > 0 ? selector : null,
     concurrencyKey: concurrency?.key ?? null,
     concurrencyLimit: concurrency?.limit ?? null,
+    concurrencyOnLimit: concurrency?.on_limit ?? null,
     labels: mergeLabels(labels),
   };
 }
@@ -236,8 +262,10 @@ export function mergeExecutionOptions(
 function toConcurrencyDto({
   concurrencyKey: key,
   concurrencyLimit: limit,
-}: Pick<StoredOptions, 'concurrencyKey' | 'concurrencyLimit'>): ConcurrencyDto | null {
-  return key === null || limit === null ? null : { key, limit };
+  concurrencyOnLimit: onLimit,
+}: Pick<StoredOptions, 'concurrencyKey' | 'concurrencyLimit' | 'concurrencyOnLimit'>): ConcurrencyDto | null {
+  if (key === null || limit === null) return null;
+  return { key, limit, ...(onLimit !== null && { on_limit: onLimit }) };
 }
 
 /** A time before which a run is not assigned, rounded up to the millisecond; null for anything but a time or span. */

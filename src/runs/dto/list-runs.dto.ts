@@ -8,7 +8,7 @@ import {
   QueryTime,
 } from '../../common/http/validation/query-decorators.js';
 import type { TextShape } from '../../common/http/validation/dto-decorators.js';
-import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
+import { END_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
 import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './execution-options.dto.js';
 import { OpRunDto } from './op-run.dto.js';
 import { RUN_STATES } from '../machine/run-state.js';
@@ -79,10 +79,10 @@ export class RunFilterDto {
   @QueryString(RUN_NAME)
   name_prefix?: string;
 
-  /** Why the current attempt failed: FAILED runs only. */
-  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
+  /** Why the current attempt failed: FAILED runs only. `concurrency`: runs that their concurrency key cancelled. */
+  @ApiProperty({ enum: END_CAUSES, enumName: 'EndCause', required: false })
   @IsOptional()
-  @QueryString({ oneOf: FAILURE_CAUSES })
+  @QueryString({ oneOf: END_CAUSES })
   cause?: string;
 
   /** Exit code with which the container of the current attempt failed: FAILED runs only. */

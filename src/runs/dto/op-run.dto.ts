@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_ATTEMPTS_OF_A_RUN, type EndedAttempt, type Run, type RunRecord } from '../machine/run.js';
-import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/event-types.js';
+import { END_CAUSES, MAX_EXIT_CODE, stateOfCause, type EndCause } from '../machine/event-types.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { PENDING_REASON_LIST, PENDING_REASON_NAMES, type PendingReason } from '../pending-reason.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
@@ -51,13 +51,16 @@ export class ExecutionSummaryDto {
   asked_ram_mb?: number;
   /** Why the attempt failed. */
   error_message?: string;
-  /** What kind of failure it was; `infrastructure` counts as a reclaim and uses up no retry. */
-  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
-  cause?: FailureCause;
+  /**
+   * What kind of failure it was; `infrastructure` counts as a reclaim and uses up no retry. Of a CANCELLED run: why the service
+   * cancelled it; `concurrency`: by `concurrency.on_limit`.
+   */
+  @ApiProperty({ enum: END_CAUSES, enumName: 'EndCause', required: false })
+  cause?: EndCause;
   /** Exit code of the container. */
   @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_EXIT_CODE })
   exit_code?: number;
-  /** Why the run was cancelled, as the request to cancel it said. */
+  /** Why the run was cancelled, as the request to cancel it, or the service, said. */
   cancel_reason?: string;
   /**
    * Losses of a worker and failures of the infrastructure in a row: since the last manual retry, without an attempt between them that
@@ -247,6 +250,7 @@ export function toExecutionSummaryDto(
 ): ExecutionSummaryDto {
   const { reclaims = 0, extraConstraints } = run ?? {};
   const grown = extraConstraints?.grown;
+  const shown = shownCause({ state, cause });
   return {
     ...(workerId !== null && { worker_id: workerId }),
     ...(gpuId !== null && { gpu_id: gpuId }),
@@ -260,12 +264,17 @@ export function toExecutionSummaryDto(
     ...(finishedAt && { finished_at: finishedAt.toISOString() }),
     ...(startedAt && finishedAt && { duration_ms: finishedAt.getTime() - startedAt.getTime() }),
     ...(errorMessage !== null && { error_message: errorMessage }),
-    // A PATCH from FAILED to another terminal state keeps them in the row.
-    ...(state === 'FAILED' && cause !== null && { cause }),
+    ...(shown !== null && { cause: shown }),
+    // A PATCH from FAILED to another terminal state keeps it in the row.
     ...(state === 'FAILED' && exitCode !== null && { exit_code: exitCode }),
     ...(state === 'CANCELLED' && cancelReason !== null && { cancel_reason: cancelReason }),
     ...(reclaims !== 0 && { reclaims }),
   };
+}
+
+/** The cause that belongs to the state: a PATCH from one terminal state to another keeps it in the row. */
+export function shownCause({ state, cause }: Pick<Run, 'state' | 'cause'>): EndCause | null {
+  return cause !== null && state === stateOfCause(cause) ? cause : null;
 }
 
 /** What a run and an attempt have of an execution. */

@@ -86,6 +86,7 @@ export class GroupCommitQueue<C, R> {
   readonly #lines = { reports: new FairQueue<Waiting<C, R>>(), requests: new FairQueue<Waiting<C, R>>() };
   #arrivals = 0;
   #running: Promise<void> | undefined;
+  #committing: Promise<unknown> | undefined;
   #isStuck = false;
 
   constructor(private readonly options: GroupCommitOptions<C, R>) {}
@@ -131,13 +132,20 @@ export class GroupCommitQueue<C, R> {
     while (this.#running) await this.#running;
   }
 
+  /** Resolves when the group that is being committed has ended. */
+  async committed(): Promise<void> {
+    await this.#committing;
+  }
+
   async #run(): Promise<void> {
     // Commands of one turn of the event loop form one group: the first does not start alone.
     await nextTurn();
     while (this.waiting > 0) {
       const timer = setTimeout(() => this.#getStuck(), this.options.stuckAfterMs ?? STUCK_AFTER_MS);
       const group = this.#nextGroup();
-      const outcomes = await this.#outcomes(group.map(({ command }) => command));
+      const committing = this.#outcomes(group.map(({ command }) => command));
+      this.#committing = committing;
+      const outcomes = await committing;
       clearTimeout(timer);
       this.#isStuck = false;
       if (outcomes.some((outcome) => 'error' in outcome)) {

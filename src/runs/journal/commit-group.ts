@@ -15,6 +15,7 @@ import { claimablePart, type ClaimableRun } from '../queue/lane.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
+import { lockKeys, NO_OPEN_RUNS, readOpenRuns } from '../storage/open-runs.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
@@ -31,7 +32,9 @@ import {
   runsOf,
 } from './command.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
-import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
+import { feedEventsOf } from './feed-events.js';
+import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
+import { wantedKeys } from './key-limits.js';
 
 export interface CommitOptions {
   /** Whether to announce workers with free capacity. */
@@ -143,7 +146,7 @@ export class GroupCommitter {
     return { changes, outcomes, heads };
   }
 
-  /** Registers the idempotency keys of a group, locks the records of its batches and reads its runs. */
+  /** Registers the idempotency keys of a group, locks the records of its batches and reads its runs, and those that limits concern. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
@@ -154,15 +157,19 @@ export class GroupCommitter {
     const batches = commands.flatMap((pending) => (pending.kind === 'batch' ? [pending.batch] : []));
     const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
-    const [registered, due, , found, startedAt] = await Promise.all([
+    const limited = wantedKeys(commands);
+    const [registered, due, , , found, open, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       batches.length > 0 ? lockRecords(tx, batches) : new Set<object>(),
-      isRetry && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
+      limited.length > 0 && lockKeys(tx, limited, [...runIds], isRetry),
+      isRetry && limited.length === 0 && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
+      limited.length > 0 ? readOpenRuns(tx, limited, runIds.size) : NO_OPEN_RUNS,
       pipeline.startedAt,
     ]);
-    const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));
-    return { keys: new IdempotencyLedger(registered), due, found, now };
+    const times = [startedAt, open.readAt ?? startedAt, ...found.map(({ readAt }) => readAt)];
+    const now = new Date(Math.max(...times.map((time) => time.getTime())));
+    return { keys: new IdempotencyLedger(registered), due, found, open, now };
   }
 
   /**
@@ -176,7 +183,9 @@ export class GroupCommitter {
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
     const { labelled, endedAttempts, auditRecords, batches, timers, queue } = changes;
-    const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    const changed = [...after.values()]
+      .filter(({ id }) => before.has(id))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([

@@ -1,5 +1,3 @@
-import { jsonText } from '@longshore/common/json/json-text';
-import type { FeedEvent } from '../../feed/cache/feed-tail.js';
 import { DomainError } from '../../common/errors/domain-error.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
@@ -8,6 +6,7 @@ import { toCommittedEvent, type CommittedEvent } from '../events/committed-event
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
+import { serviceCancel } from '../machine/run-event.js';
 import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
 import { isInExecution, type RunState } from '../machine/run-state.js';
 import {
@@ -28,7 +27,9 @@ import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { shapeOf } from '../scheduling-strategy.js';
 import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
+import type { OpenRuns } from '../storage/open-runs.js';
 import type { RunTimer } from '../storage/run-timers.js';
+import { KeyLimits } from './key-limits.js';
 import {
   REFUSED,
   type Batch,
@@ -53,6 +54,8 @@ export interface GroupStart {
   readonly found: readonly FoundRun[];
   /** The records of batches that are to be carried out. */
   readonly due: ReadonlySet<object>;
+  /** The open runs of the keys whose limits decide about new runs. */
+  readonly open: OpenRuns;
   /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
@@ -60,10 +63,10 @@ export interface GroupStart {
 /** The rows that a group writes, without those of its claims. */
 export interface Changes {
   readonly now: Date;
-  /** In the order of the commands. */
+  /** In the order of the commands, as they are after the group. */
   readonly created: readonly CreatedRun[];
   readonly decided: readonly Change[];
-  /** Runs whose rows are updated, as they are before and after the group. */
+  /** Runs whose rows are updated, as they are before and after the group; `after` also has new runs that it changes. */
   readonly before: ReadonlyMap<string, FoundRun>;
   readonly after: ReadonlyMap<string, Run>;
   /** Fields in which at least one of them differs from its row. */
@@ -96,32 +99,43 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, due, now }: GroupStart,
+  { keys, found, due, open, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
-  const created: CreatedRun[] = [];
+  const created = new Map<string, CreatedRun>();
   const decided: Change[] = [];
-  const before = new Map(found.map((run) => [run.id, run]));
+  const before = new Map([...open.oldest, ...found].map((run) => [run.id, run]));
   const after = new Map<string, Run>();
+  const limits = new KeyLimits(open.counts, before.values());
 
   const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
 
   const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
-    const run = after.get(runId) ?? before.get(runId);
+    const fresh = created.get(runId);
+    const run = fresh ?? after.get(runId) ?? before.get(runId);
     if (!run) throw new RunNotFound(runId);
     if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
     const outcome = decide(run, command, now, policy);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     if (outcome.run === run) return run;
     after.set(runId, outcome.run);
+    if (fresh) created.set(runId, { ...fresh, ...outcome.run });
+    limits.note(run, outcome.run);
     decided.push({ command, before: run, ...outcome });
     return outcome.run;
   };
 
+  const cancel = (runId: string, reason: string): Run =>
+    change(runId, { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} });
+
   const create = (fresh: NewRun, isHeld = false): CreatedRun => {
     const run = createRun(fresh, now);
-    created.push(isHeld ? { ...run, notBefore: HELD } : run);
-    return run;
+    const limit = limits.decide(fresh);
+    if (limit.effect === 'cancel') for (const { id } of limit.runs) cancel(id, limit.reason);
+    created.set(run.id, isHeld ? { ...run, notBefore: HELD } : run);
+    limits.note(undefined, run);
+    if (limit.effect === 'skip') cancel(run.id, limit.reason);
+    return created.get(run.id) ?? run;
   };
 
   const refusalOf = ({ runId: id, command, onlyIn, refusal }: BatchChange): readonly BatchRefusal[] => {
@@ -145,8 +159,9 @@ export function decideGroup(
 
   const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
     if (pending.kind === 'create') {
+      limits.check(pending.fresh);
       const run = create(pending.fresh);
-      return { run, view: { run, events: [] } };
+      return { run, view: { run, events: run.eventCount === 0 ? [] : (decided.at(-1)?.entries ?? []) } };
     }
     return { run: change(pending.runId, pending.command) };
   };
@@ -169,7 +184,15 @@ export function decideGroup(
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
   );
-  const changes = changesOf({ now, created, decided, before, after, batches, elapsed });
+  const changes = changesOf({
+    now,
+    created: [...created.values()],
+    decided,
+    before,
+    after,
+    batches,
+    elapsed,
+  });
   return { changes, outcomes };
 }
 
@@ -187,6 +210,9 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
   const deprived = decided.flatMap((change) =>
     isReportOfEnd(change) ? [] : workersThatLose(change.before, change.run),
   );
+  const labelled = distinct(
+    decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
+  ).flatMap((id) => after.get(id) ?? []);
   return {
     ...group,
     changedFields: changedFieldsOf(before, after),
@@ -195,10 +221,8 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
     auditRecords: decided.flatMap(({ command, before: earlier, run }) =>
       auditRecordsOf(command, earlier, run),
     ),
-    labelled: distinct(
-      decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
-    ).flatMap((id) => after.get(id) ?? []),
-    queue: queueChangeOf(group),
+    labelled,
+    queue: queueChangeOf(group, labelled),
     executions: executionChangeOf(group),
     timers: timersOf(group, elapsed),
     feedEntries: entries.flatMap(({ runId, index, t }) => {
@@ -261,7 +285,7 @@ function isSameExecution(a: Run, b: Run): boolean {
 /** Fields of a claimable run that its row in the queue depends on and that may change. */
 const QUEUED = ['priority', 'avoidedWorker', 'ramMb'] as const;
 
-function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
+function queueChangeOf(group: Omit<Decided, 'elapsed'>, labelled: readonly Run[]): QueueChange {
   const created: readonly Run[] = group.created.filter(isClaimable);
   const changed: Run[] = [];
   const leaving: Run[] = [];
@@ -282,7 +306,7 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   for (const run of [...entering, ...leaving]) add(run, 0);
   const isFilledByInsertion = arePlain(group.created);
   const unwritten = isFilledByInsertion ? changed : entering;
-  return { entering, isFilledByInsertion, unwritten, leaving, keys, slots };
+  return { entering, isFilledByInsertion, unwritten, leaving, labelled, keys, slots };
 }
 
 /** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */
@@ -314,31 +338,6 @@ function timersOf(
     return isSame && !rewritten.has(runId) ? [] : [{ runId, dueAt }];
   });
   return [...ofCreated, ...ofChanged];
-}
-
-/** By topic, what its feed shows of the feed entries; without topics of runs whose attributes or labels were not read. */
-export function feedEventsOf(
-  { entries, before }: Pick<Changes, 'entries' | 'before'>,
-  topics: ReadonlySet<string>,
-): ReadonlyMap<string, readonly FeedEvent[]> {
-  const shown = new Map<string, FeedEvent[]>();
-  const unread = new Set<string>();
-  for (const entry of entries) {
-    const run = before.get(entry.runId);
-    if (!run || run.topic === null || !topics.has(run.topic)) continue;
-    const { hasAttributes, hasFeedLabels, feedName: name, feedLabels } = run;
-    if ((hasAttributes && run.attributes === null) || (hasFeedLabels && feedLabels === null))
-      unread.add(run.topic);
-    const { runId, attempt, type, t, state } = entry;
-    const [msg, payload] = [JSON.stringify(entry.msg), jsonText(entry.payload)];
-    const attributes = run.attributes && jsonText(run.attributes);
-    const labels = feedLabels && JSON.stringify(feedLabels);
-    const events = shown.get(run.topic) ?? [];
-    shown.set(run.topic, events);
-    events.push({ runId, attempt, type, msg, t, state, payload, attributes, name, labels });
-  }
-  for (const topic of unread) shown.delete(topic);
-  return shown;
 }
 
 /** The recorded events, in the order of the commands. */

@@ -149,6 +149,11 @@ export class RunJournal {
     await Promise.all([this.#queue.idle(), this.#large.idle()]);
   }
 
+  /** Resolves when the groups with claims that were begun before have ended: later ones see what is known now. */
+  claimsCommitted(): Promise<void> {
+    return this.#queue.committed();
+  }
+
   #newQueue(settings: JournalSettings): GroupCommitQueue<PendingCommand, Result> {
     return new GroupCommitQueue({
       maxGroup: MAX_GROUP,

@@ -113,8 +113,8 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');
       if ('rejection' in transition) return transition;
-      const cancelReason = effect.reason ?? null;
-      return record(run, event, { state: transition.to, cancelReason, finishedAt: t, updatedAt: t });
+      const { reason: cancelReason = null, cause = null } = effect;
+      return record(run, event, { state: transition.to, cause, cancelReason, finishedAt: t, updatedAt: t });
     }
     case 'RETRIED':
       return decideRetried(

@@ -7,6 +7,19 @@ export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
+/** Why the service cancelled a run. `concurrency`: by the `on_limit` of its concurrency key. */
+export const CANCEL_CAUSES = ['concurrency'] as const;
+export type CancelCause = (typeof CANCEL_CAUSES)[number];
+
+/** Why a run ended as FAILED, or why the service cancelled it. */
+export const END_CAUSES = [...FAILURE_CAUSES, ...CANCEL_CAUSES] as const;
+export type EndCause = (typeof END_CAUSES)[number];
+
+/** The state of the runs that have a cause. */
+export function stateOfCause(cause: string): 'CANCELLED' | 'FAILED' {
+  return CANCEL_CAUSES.some((one) => one === cause) ? 'CANCELLED' : 'FAILED';
+}
+
 export const MAX_EXIT_CODE = 255;
 
 /**
@@ -35,7 +48,12 @@ export type EventEffect =
   | { readonly kind: 'PROGRESS'; readonly progress: number }
   | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined; readonly times: ContainerTimes }
   | ({ readonly kind: 'FAILED'; readonly times: ContainerTimes } & Failure)
-  | { readonly kind: 'CANCELLED'; readonly reason?: string | undefined }
+  | {
+      readonly kind: 'CANCELLED';
+      readonly reason?: string | undefined;
+      /** Why the service cancels the run by itself. */
+      readonly cause?: CancelCause;
+    }
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
 

@@ -1,4 +1,10 @@
-import { FAILURE_CAUSES, MAX_EXIT_CODE, type Failure, type FailureCause } from './event-types.js';
+import {
+  FAILURE_CAUSES,
+  MAX_EXIT_CODE,
+  type EndCause,
+  type Failure,
+  type FailureCause,
+} from './event-types.js';
 
 /** Entries that `retry_policy.retry_on` may have. */
 export const MAX_RETRY_ON_ENTRIES = 100;
@@ -38,7 +44,7 @@ export function isRetried(retryOn: string | null, failure: Pick<Failure, 'cause'
 /** Whether an entry names the cause of a failure, or its exit code whatever the cause. */
 export function isNamed(
   entries: readonly string[],
-  { cause, exitCode }: Pick<Failure, 'cause' | 'exitCode'>,
+  { cause, exitCode }: { readonly cause: EndCause; readonly exitCode: number | null },
 ): boolean {
   return entries.some((text) => {
     const entry = readEntry(text);

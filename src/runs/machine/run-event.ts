@@ -1,5 +1,11 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { EVENT_TYPE_PATTERN, eventType, problemOf, type EventEffect } from './event-types.js';
+import {
+  EVENT_TYPE_PATTERN,
+  eventType,
+  problemOf,
+  type CancelCause,
+  type EventEffect,
+} from './event-types.js';
 
 export interface RunEvent {
   readonly type: string;
@@ -41,6 +47,11 @@ export function readEvent(reported: ReportedEvent): RunEvent | { readonly proble
 /** The event that POST /runs/{id}/cancel records; the reason is kept with the run. */
 export function userCancel(reason?: string): RunEvent {
   return { type: 'CANCELLED', msg: 'Cancelled by user', payload: {}, effect: { kind: 'CANCELLED', reason } };
+}
+
+/** The event by which the service cancels a run by itself. @param reason for people; kept with the run */
+export function serviceCancel(cause: CancelCause, reason: string): RunEvent {
+  return { type: 'CANCELLED', msg: reason, payload: { cause }, effect: { kind: 'CANCELLED', reason, cause } };
 }
 
 /** The event that POST /runs/{id}/retry records. */

@@ -1,7 +1,13 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { Labels, RunEntity } from '../../database/entities/run.entity.js';
-import type { FailureCause } from './event-types.js';
+import type { Labels, OnLimit, RunEntity } from '../../database/entities/run.entity.js';
+import type { EndCause } from './event-types.js';
 import type { RunState } from './run-state.js';
+
+/** See `OnLimit`. */
+export const ON_LIMIT = ['queue', 'skip', 'cancel_oldest'] as const satisfies readonly OnLimit[];
+
+/** The largest limit of a concurrency key. */
+export const MAX_CONCURRENCY_LIMIT = 10_000;
 
 /** Attempts that one run may have; the attempt with this number is the last. */
 export const MAX_ATTEMPTS_OF_A_RUN = 1000;
@@ -68,7 +74,7 @@ export type RunRecord = Readonly<
   Omit<RunEntity, 'state' | 'outcome' | 'endedWorker' | 'size' | 'cause' | 'request'>
 > & {
   readonly state: RunState;
-  readonly cause: FailureCause | null;
+  readonly cause: EndCause | null;
 };
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
@@ -149,6 +155,7 @@ export const NO_OPTIONS = {
   requirementId: null,
   concurrencyKey: null,
   concurrencyLimit: null,
+  concurrencyOnLimit: null,
   startAt: null,
   retryOn: null,
   name: null,

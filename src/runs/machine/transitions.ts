@@ -81,7 +81,8 @@ export const TRANSITIONS: readonly Transition[] = [
     trigger: 'CANCELLED',
     from: LIVE,
     to: 'CANCELLED',
-    reason: 'a client cancelled the run; the worker stops the container when it sees the state',
+    reason:
+      'a client, or the `on_limit` of a concurrency key, cancelled the run; the worker stops the container when it sees the state',
   },
   {
     trigger: 'RETRIED',

@@ -40,6 +40,12 @@ const MAX_ADMITTED = 100;
 /** Kinds of runs of one key that are admitted at once, at most. */
 const MAX_KINDS = 1_000;
 
+// A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
+export const HOLDS_KEY = `(
+              q.concurrency_key is null
+              or exists (select from concurrency_keys k where k.key = q.concurrency_key for update skip locked)
+            )`;
+
 /** Whether no run is in execution with a key of `concurrency_keys k` and none is in the queue. */
 const IS_UNUSED = `k.executing = 0
               and not exists (select from queue q where q.concurrency_key = k.key)`;
@@ -50,7 +56,11 @@ const ADMIT = `with recursive kind as (
          select k.key, k.executing, q.alike, q.concurrency_limit, 1 as n
            from concurrency_keys k
           cross join lateral (
-            select r.alike, r.concurrency_limit from queue r where r.concurrency_key = k.key order by r.alike limit 1
+            select r.alike, r.concurrency_limit
+              from queue r
+             where r.concurrency_key = k.key and not r.is_paused
+             order by r.alike
+             limit 1
           ) q
           where k.key = any($1::text[])
           union all
@@ -59,7 +69,7 @@ const ADMIT = `with recursive kind as (
           cross join lateral (
             select r.alike, r.concurrency_limit
               from queue r
-             where r.concurrency_key = s.key and r.alike > s.alike
+             where r.concurrency_key = s.key and not r.is_paused and r.alike > s.alike
              order by r.alike
              limit 1
           ) q
@@ -72,6 +82,7 @@ const ADMIT = `with recursive kind as (
             select r.run_id
               from queue r
              where r.concurrency_key = s.key
+               and not r.is_paused
                and r.alike = s.alike
              order by r.priority desc, r.created_at, r.run_id
              limit greatest(0, least(s.concurrency_limit - s.executing, ${MAX_ADMITTED}))
@@ -268,8 +279,8 @@ export class ConcurrencyKeys {
   }
 
   /**
-   * Admits as many runs of these keys to claims as there is room for, the first of each kind, and no others. The
-   * transaction holds the keys.
+   * Admits as many runs of these keys to claims as there is room for, the first of each kind, and no others, nor paused ones.
+   * The transaction holds the keys.
    * @returns the runs that were not admitted before
    */
   async admit(manager: EntityManager, keys: readonly string[]): Promise<ClaimableRun[]> {

@@ -4,6 +4,7 @@ import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { readIndexesInOrder } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
+import { Pauses, type HoldingPause } from './pauses.js';
 import {
   EventRepository,
   type Preparation,
@@ -27,7 +28,15 @@ const ENTRY_BYTES = 64 * 1024 * 1024;
 /** Timeline entries among which reports about an attempt that is not running yet are looked for. */
 const REPORT_ENTRIES = 200;
 
-const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor', 'isAdmitted'] as const;
+const ENTRY_FIELDS = [
+  'runId',
+  'priority',
+  'createdAt',
+  'passedOverAt',
+  'reservedFor',
+  'isAdmitted',
+  'isPaused',
+] as const;
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
 
 /** A run's row in the queue, and its position. */
@@ -43,6 +52,8 @@ export interface RunStatus {
   readonly now: Date;
   /** Null when the run is not in the queue. */
   readonly place: QueuePlace | null;
+  /** The pauses that hold it, by name; empty unless it is PENDING. */
+  readonly pausedBy: readonly HoldingPause[];
   /** The newest entry of its timeline, if it has ended; else, or without entries, null. */
   readonly lastEvent: TimelineRow | null;
   /** The job of the current attempt, if a launcher has reported one; null unless the run is ASSIGNED or RUNNING. */
@@ -84,6 +95,7 @@ export class QueueReader {
   constructor(
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
+    private readonly pauses: Pauses,
   ) {}
 
   /** Must run in a transaction that reads one snapshot. @throws RunNotFound */
@@ -94,9 +106,10 @@ export class QueueReader {
     const isPreparing = run.state === 'ASSIGNED' && run.preparingAt !== null;
     const preparation = isPreparing ? await this.events.findPreparation(manager, newestOf(run)) : null;
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
+    const pausedBy = run.state === 'PENDING' ? (await this.pauses.find(manager, [id])).get(id) : undefined;
     const failedAttempt = run.notBefore === null ? null : await this.#findAttemptBefore(manager, run);
     const now = await currentTime(manager);
-    return { run, now, place, lastEvent, submission, preparation, failedAttempt };
+    return { run, now, place, pausedBy: pausedBy ?? [], lastEvent, submission, preparation, failedAttempt };
   }
 
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {
@@ -116,7 +129,8 @@ export class QueueReader {
       `select run_id as "runId"
          from queue
         where run_id = any($1::uuid[])
-          and not is_admitted`,
+          and not is_admitted
+          and not is_paused`,
       [runIds],
     );
     return found.map(({ runId }) => runId);

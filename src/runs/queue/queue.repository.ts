@@ -5,11 +5,12 @@ import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js'
 import { cpuMillisOf, gpusOf, type Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
 import { PENDING_COLUMNS } from '../storage/run-columns.js';
-import { ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
+import { ConcurrencyKeys, countByKey, HOLDS_KEY, type ConcurrencySlot } from './concurrency-keys.js';
 import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
+import { Pauses } from './pauses.js';
 import { findHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
 import { monotonicMs } from '../../common/monotonic-ms.js';
 
@@ -22,6 +23,8 @@ export interface QueueChange {
   /** Those of the entering runs that it does not put there. */
   readonly unwritten: readonly Run[];
   readonly leaving: readonly Run[];
+  /** Runs whose labels change, queued or not: other pauses may hold them. */
+  readonly labelled: readonly Run[];
   /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
   readonly keys: ReadonlyMap<string, number>;
   /** Containers that may still be executed after a change. */
@@ -29,7 +32,10 @@ export interface QueueChange {
 }
 
 /** What is given of a row. */
-type Entry = Exclude<keyof QueueEntryEntity, 'alike' | 'isAdmitted' | 'passedOverAt' | 'reservedFor'>;
+type Entry = Exclude<
+  keyof QueueEntryEntity,
+  'alike' | 'isAdmitted' | 'isPaused' | 'passedOverAt' | 'reservedFor'
+>;
 
 const PUT_PLAIN = `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select v.*
@@ -65,12 +71,6 @@ const ENTRIES = RowArrays.of<Entry>(PUT);
 /** For so long after a claim met a run that somebody else held, claims lock what they read, in milliseconds. */
 const OTHERS_MS = 60_000;
 
-// A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
-const HOLDS_KEY = `(
-              q.concurrency_key is null
-              or exists (select from concurrency_keys k where k.key = q.concurrency_key for update skip locked)
-            )`;
-
 /**
  * SQL of the table `queue`: one narrow row per claimable run. Its order within a lane: priority descending, age, id. A
  * transaction locks runs first, then lanes, keys, and rows of the queue.
@@ -78,6 +78,8 @@ const HOLDS_KEY = `(
 @Injectable()
 export class QueueRepository {
   readonly #removed = new WeakSet<EntityManager>();
+  /** Runs that became claimable because claims of the transaction have marked paused ones of their keys. */
+  readonly #admitted = new WeakMap<EntityManager, readonly ClaimableRun[]>();
   #metOthersAt = -Infinity;
 
   constructor(
@@ -85,6 +87,7 @@ export class QueueRepository {
     private readonly lanes: LaneRepository,
     private readonly active: Lanes,
     readonly keys: ConcurrencyKeys,
+    readonly pauses: Pauses,
   ) {}
 
   /**
@@ -93,7 +96,7 @@ export class QueueRepository {
    */
   async write(
     manager: EntityManager,
-    { entering, unwritten, leaving, keys, slots }: QueueChange,
+    { entering, unwritten, leaving, labelled, keys, slots }: QueueChange,
   ): Promise<{ readonly claimable: readonly ClaimableRun[]; readonly written: Promise<unknown> }> {
     const lanes = await this.lanes.ensure(manager, entering);
     if (lanes.length > 0) this.active.expect(lanes);
@@ -110,9 +113,11 @@ export class QueueRepository {
       const lane = laneById.get(laneOf(run));
       return concurrencyKey === null && lane ? [{ id, priority, createdAt, lane }] : [];
     });
-    if (keys.size === 0) return { claimable: free, written };
+    const { paused, claimable } = await this.pauses.settle(manager, [...entering, ...labelled]);
+    const open = [...free.filter(({ id }) => !paused.has(id)), ...claimable];
+    if (keys.size === 0) return { claimable: open, written };
     const [admitted] = await Promise.all([this.keys.admit(manager, [...keys.keys()]), written]);
-    return { claimable: [...free, ...admitted], written };
+    return { claimable: [...open, ...admitted], written };
   }
 
   /** Puts runs into the queue, or changes their priority, RAM and lane. One with a key is not admitted yet, or stays as it is. */
@@ -123,7 +128,7 @@ export class QueueRepository {
     await execute(manager, sql, params);
   }
 
-  /** Whether the transaction has removed no runs. */
+  /** Whether the transaction has neither removed nor paused runs. */
   mayForget(manager: EntityManager): boolean {
     return !this.#removed.has(manager);
   }
@@ -148,17 +153,30 @@ export class QueueRepository {
   /** Adapts what the keys of taken runs admit. @returns runs that claims may read now */
   async admitAfter(manager: EntityManager, taken: readonly Run[]): Promise<readonly ClaimableRun[]> {
     const keys = [...countByKey(taken).keys()];
-    return keys.length === 0 ? [] : this.keys.admit(manager, keys);
+    const admitted = this.#admitted.get(manager) ?? [];
+    return keys.length === 0 ? admitted : [...admitted, ...(await this.keys.admit(manager, keys))];
   }
 
   /**
    * Whether a claim locks what it reads and skips what others have locked: other processes serve, or somebody else held a run
-   * a moment ago.
+   * a moment ago, or the claim may mark rows of paused runs, and must not wait for runs then.
    * @param isRetry whether the claim met such a run
    */
   claimsLock(isRetry: boolean): boolean {
     if (isRetry) this.#metOthersAt = monotonicMs();
-    return !this.marks.isAlone || monotonicMs() < this.#metOthersAt + OTHERS_MS;
+    return !this.marks.isAlone || this.pauses.mayExist || monotonicMs() < this.#metOthersAt + OTHERS_MS;
+  }
+
+  /** Those of the runs that no pause holds. The others are marked, so that later claims do not read them. */
+  async leavePaused<R extends Pick<Run, 'id'>>(
+    manager: EntityManager,
+    runs: readonly R[],
+  ): Promise<readonly R[]> {
+    const { held, claimable } = await this.pauses.settle(manager, runs);
+    if (held.size === 0) return runs;
+    this.#removed.add(manager);
+    this.#admitted.set(manager, [...(this.#admitted.get(manager) ?? []), ...claimable]);
+    return runs.filter(({ id }) => !held.has(id));
   }
 
   /** Whether the plain lane has no run, locked or not. */

@@ -4,6 +4,7 @@ import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { FILTER_TIME_FORM, readFilterTime } from '@longshore/common/json/read-timestamp';
 import { clip } from '@longshore/common/json/text';
 import { MAX_TAGS } from '../dto/execution-options.dto.js';
+import { stateOfCause } from '../machine/event-types.js';
 import { isRunState, RUN_STATES, type RunState, type TerminalState } from '../machine/run-state.js';
 import { DEFAULT_RUN_LIMIT, type ListRunsQueryDto, type RunFilterDto } from '../dto/list-runs.dto.js';
 
@@ -47,9 +48,10 @@ export interface RunPage {
   readonly cursor?: string | undefined;
 }
 
-/** The state that the filter asks for: only FAILED runs have a cause or an exit code. */
+/** The state that the filter asks for: a cause belongs to one state, and only FAILED runs have an exit code. */
 export function stateOf({ state, cause, exitCode }: RunFilter): RunState | undefined {
-  return cause !== undefined || exitCode !== undefined ? 'FAILED' : state;
+  if (cause !== undefined) return stateOfCause(cause);
+  return exitCode === undefined ? state : 'FAILED';
 }
 
 /** The states that a run must be in; undefined: any. */

@@ -38,11 +38,23 @@ export const MACHINE_COLUMNS = `r.id, r.max_attempts as "maxAttempts", r.backoff
 /** Id of the transaction that wrote the row last. */
 export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 
+/** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
+const FOUND_ATTRIBUTES = 1024;
+
+/** The columns of `FoundRun`, of `runs r`. The size of stored attributes tells large ones without reading them. */
+export const FOUND_COLUMNS = `${MACHINE_COLUMNS}, r.xmin as "writtenBy", r.attributes is not null as "hasAttributes",
+                case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
+                  then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
+                end as attributes,
+                case when r.topic is not null then r.name end as "feedName",
+                r.topic is not null and r.labels is not null as "hasFeedLabels",
+                case when r.topic is not null and pg_column_size(r.labels) <= ${FOUND_ATTRIBUTES} then r.labels end as "feedLabels"`;
+
 /** The columns of `RunRecord`. */
 export const RECORD_COLUMNS = `${MACHINE_COLUMNS}, r.image, r.inputs, r.outputs_template as "outputsTemplate", r.outputs, r.name, r.labels,
               r.attributes, r.definition_id as "definitionId", r.definition_version as "definitionVersion", r.options, r.selector,
               r.traceparent, r.tracestate, r.created_by as "createdBy", r.created_by_name as "createdByName", r.rerun_of as "rerunOf", r.reruns,
-              r.schedule_time as "scheduleTime"`;
+              r.schedule_time as "scheduleTime", r.concurrency_on_limit as "concurrencyOnLimit"`;
 
 /** The columns of `RequiringRun`. */
 export const REQUIRING_COLUMNS = `r.selector, r.options, r.cpu, r.vram_mb as "vramMb", r.extra_constraints as "extraConstraints"`;

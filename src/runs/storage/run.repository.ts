@@ -15,6 +15,7 @@ import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
   CPU_MILLIS,
+  FOUND_COLUMNS,
   GPUS,
   MACHINE_COLUMNS,
   OUTPUTS,
@@ -30,9 +31,6 @@ export type ClaimedFields = Pick<
   RunRecord,
   'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options' | 'scheduleTime'
 >;
-
-/** Bytes of attributes, and of labels, that are read with every change of their run, at most. */
-const FOUND_ATTRIBUTES = 1024;
 
 /** A run that a claim got and that its worker still holds. */
 export type HeldByClaim = Run &
@@ -80,20 +78,38 @@ const INSERT_QUEUED = `with created as (
          from created`;
 const QUEUED_RUNS = RowArrays.of<Exclude<Given, keyof typeof NO_OPTIONS | 'notBefore'>>(INSERT_QUEUED);
 
+const OPTION_ARRAYS = `$26::json[], $27::json[], $28::json[], $29::uuid[], $30::text[], $31::integer[], $32::timestamptz[],
+                $33::text[], $34::text[], $35::json[], $36::text[], $37::text[], $38::timestamptz[]`;
+const BYTES_WITH_OPTIONS = `octet_length(v.inputs::text) + octet_length(v.outputs_template::text)
+                + coalesce(octet_length(v.attributes::text), 0) + coalesce(octet_length(v.labels::text), 0)
+                + coalesce(octet_length(v.options::text), 0) + coalesce(octet_length(v.selector::text), 0)`;
+
 const INSERT = `insert into runs (
          ${PLAIN_COLUMNS}, ${OPTION_COLUMNS},
          queued_at, updated_at, state, progress, attempt, first_event, event_count, failures, reclaims, size
        )
        select v.*, v.created_at, v.created_at, 'PENDING', 0, 1, 0, 0, 0, 0,
-              octet_length(v.inputs::text) + octet_length(v.outputs_template::text) + coalesce(octet_length(v.attributes::text), 0)
-                + coalesce(octet_length(v.labels::text), 0) + coalesce(octet_length(v.options::text), 0)
-                + coalesce(octet_length(v.selector::text), 0)
+              ${BYTES_WITH_OPTIONS}
          from unnest(
-                ${PLAIN_ARRAYS},
-                $26::json[], $27::json[], $28::json[], $29::uuid[], $30::text[], $31::integer[], $32::timestamptz[],
-                $33::text[], $34::text[], $35::json[], $36::text[], $37::text[], $38::timestamptz[]
+                ${PLAIN_ARRAYS}, ${OPTION_ARRAYS}
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
-const NEW_RUNS = RowArrays.of<Given>(INSERT);
+const NEW_RUNS = RowArrays.of<Exclude<Given, 'concurrencyOnLimit'>>(INSERT);
+
+// Of runs that their commit may end at once.
+const LIMITED_COLUMNS = `concurrency_on_limit, state, event_count, cause, cancel_reason, finished_at`;
+const INSERT_LIMITED = `insert into runs (
+         ${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS},
+         queued_at, updated_at, progress, attempt, first_event, failures, reclaims, outcome, size
+       )
+       select v.*, v.created_at, v.created_at, 0, 1, 0, 0, 0, case when v.finished_at is null then 'OPEN' else v.state end,
+              ${BYTES_WITH_OPTIONS}
+         from unnest(
+                ${PLAIN_ARRAYS}, ${OPTION_ARRAYS},
+                $39::text[], $40::text[], $41::integer[], $42::text[], $43::text[], $44::timestamptz[]
+              ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS})`;
+const LIMITED_RUNS = RowArrays.of<Given | 'state' | 'eventCount' | 'cause' | 'cancelReason' | 'finishedAt'>(
+  INSERT_LIMITED,
+);
 
 const LABEL = `update runs r
           set name = v.name,
@@ -203,7 +219,7 @@ export class RunRepository {
   }
 
   /**
-   * Reads runs that commands are to change; unknown ids are left out. The size of stored attributes tells large ones without reading them. {@link update} writes a run only if it is still as it was read:
+   * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
    * a lock of each row would be a record more in the write-ahead log.
    * @param readsLabels whether names and labels are read, for commands on them
    * @returns each with the database's clock: not before the time that the group saw that wrote it last
@@ -216,13 +232,7 @@ export class RunRepository {
     return rows(
       manager,
       `with found as materialized (
-         select ${MACHINE_COLUMNS}, r.xmin as "writtenBy", r.attributes is not null as "hasAttributes",
-                case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
-                  then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
-                end as attributes,
-                case when r.topic is not null then r.name end as "feedName",
-                r.topic is not null and r.labels is not null as "hasFeedLabels",
-                case when r.topic is not null and pg_column_size(r.labels) <= ${FOUND_ATTRIBUTES} then r.labels end as "feedLabels"
+         select ${FOUND_COLUMNS}
                 ${readsLabels ? ', r.name, r.labels' : ''}
            from runs r
           where r.id = any($1::uuid[])
@@ -281,6 +291,8 @@ export class RunRepository {
   /** Inserts new runs. @param intoQueue whether it also puts them into the queue, for runs that {@link arePlain} */
   async insert(manager: EntityManager, created: readonly CreatedRun[], intoQueue: boolean): Promise<void> {
     if (intoQueue) await execute(manager, INSERT_QUEUED, QUEUED_RUNS.params(created));
+    else if (created.some(({ concurrencyOnLimit }) => concurrencyOnLimit !== null))
+      await execute(manager, INSERT_LIMITED, LIMITED_RUNS.params(created));
     else await execute(manager, INSERT, NEW_RUNS.params(created));
   }
 

@@ -46,7 +46,13 @@ export class CatchUpDto {
   /** `latest`: the newest of them; `none`; `all`: the newest 100. The others are listed as missed. */
   @OptionalField()
   @IsIn(CATCH_UPS, { message: `$property must be one of ${CATCH_UPS.join(', ')}` })
-  @ApiProperty({ enum: CATCH_UPS, enumName: 'CatchUpPolicy', required: false, default: 'latest' })
+  @ApiProperty({
+    enum: CATCH_UPS,
+    enumName: 'CatchUpPolicy',
+    enumSchema: { description: 'Which of the times are made up for that passed while the service was down.' },
+    required: false,
+    default: 'latest',
+  })
   policy?: CatchUp;
 
   /** Seconds: an older time is never made up for. */
@@ -125,7 +131,13 @@ export class PutScheduleDto extends TimesDto {
    */
   @OptionalField()
   @IsIn(OVERLAPS, { message: `$property must be one of ${OVERLAPS.join(', ')}` })
-  @ApiProperty({ enum: OVERLAPS, enumName: 'ScheduleOverlap', required: false, default: 'skip' })
+  @ApiProperty({
+    enum: OVERLAPS,
+    enumName: 'ScheduleOverlap',
+    enumSchema: { description: 'What happens at a time while earlier runs of the schedule have not ended.' },
+    required: false,
+    default: 'skip',
+  })
   overlap?: Overlap;
 
   @OptionalField()

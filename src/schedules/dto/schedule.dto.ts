@@ -31,8 +31,18 @@ export class ScheduleFireDto {
   /** The time by the schedule; of a range the first one, of a trigger that of the request. */
   @ApiProperty({ format: 'date-time' }) nominal_at: string;
   /** What asked for it: the schedule itself, or a request. */
-  @ApiProperty({ enum: FIRE_KINDS, enumName: 'FireKind' }) kind: FireKind;
-  @ApiProperty({ enum: FIRE_OUTCOMES, enumName: 'FireOutcome' }) outcome: FireOutcome;
+  @ApiProperty({
+    enum: FIRE_KINDS,
+    enumName: 'FireKind',
+    enumSchema: { description: 'What asked for a run of a schedule.' },
+  })
+  kind: FireKind;
+  @ApiProperty({
+    enum: FIRE_OUTCOMES,
+    enumName: 'FireOutcome',
+    enumSchema: { description: 'What became of a time of a schedule.' },
+  })
+  outcome: FireOutcome;
   /** Null without a run. */
   @ApiProperty({ type: 'string', format: 'uuid', nullable: true }) run_id: string | null;
   /** State of the run; null without one, and when it was removed. */
@@ -61,7 +71,12 @@ export class ScheduleCountsDto {
   description: 'Which of the times are made up for that passed while the service was down.',
 })
 export class ShownCatchUpDto {
-  @ApiProperty({ enum: CATCH_UPS, enumName: 'CatchUpPolicy' }) policy: CatchUp;
+  @ApiProperty({
+    enum: CATCH_UPS,
+    enumName: 'CatchUpPolicy',
+    enumSchema: { description: 'Which of the times are made up for that passed while the service was down.' },
+  })
+  policy: CatchUp;
   @ApiProperty({ type: 'integer' }) window_s: number;
 }
 
@@ -83,7 +98,12 @@ export class ScheduleDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) starts_at: string | null;
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) ends_at: string | null;
   @ApiProperty({ type: 'integer' }) jitter_s: number;
-  @ApiProperty({ enum: OVERLAPS, enumName: 'ScheduleOverlap' }) overlap: Overlap;
+  @ApiProperty({
+    enum: OVERLAPS,
+    enumName: 'ScheduleOverlap',
+    enumSchema: { description: 'What happens at a time while earlier runs of the schedule have not ended.' },
+  })
+  overlap: Overlap;
   catch_up: ShownCatchUpDto;
   @ApiProperty({ type: 'integer', nullable: true }) pause_after_failures: number | null;
   paused: boolean;
@@ -113,7 +133,13 @@ export class ScheduleTimeDto {
    * `skipped_hour`: it stands for a time that the clock skips on that day. `repeated_hour`: the first of two equal times of the clock, the other
    * of which is none.
    */
-  @ApiProperty({ enum: NOTES, enumName: 'ScheduleTimeNote', required: false }) note?: (typeof NOTES)[number];
+  @ApiProperty({
+    enum: NOTES,
+    enumName: 'ScheduleTimeNote',
+    enumSchema: { description: 'How the clock of the zone is changed at a time.' },
+    required: false,
+  })
+  note?: (typeof NOTES)[number];
 }
 
 @ApiSchema({ name: 'SchedulePreview', description: 'The next times.' })

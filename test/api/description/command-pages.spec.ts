@@ -46,6 +46,7 @@ const CREATIONS: readonly (readonly [
   ],
   [OPTIONS, 'selector', { selector: ['gpu', 'eu'] }, []],
   [OPTIONS, 'concurrency', { concurrency: { key: 'customer-17', limit: 1 } }, []],
+  [OPTIONS, 'on-limit', { concurrency: { key: 'preview-17', limit: 1, on_limit: 'cancel_oldest' } }, []],
   [OPTIONS, 'start', {}, []],
   [
     OPTIONS,

@@ -21,6 +21,7 @@ const WRONG_BODIES: Readonly<Record<string, object>> = {
   createDefinitionRun: { inputs: {} },
   rerunRun: { unknown: 1 },
   addEvent: { type: 'PROGRESS', msg: 101 },
+  pauseSchedule: { note: '' },
 };
 
 /** Queries that an operation refuses with 400; an unknown parameter unless given. */

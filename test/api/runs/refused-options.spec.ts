@@ -127,6 +127,10 @@ const REFUSED: readonly Refusal[] = [
   [{ concurrency: 'k' }, ['concurrency must be an object']],
   [{ concurrency: { limit: 1 } }, ['concurrency.key is required']],
   [{ concurrency: { key: 'k' } }, ['concurrency.limit is required']],
+  [
+    { concurrency: { key: 'k', limit: 1, on_limit: 'drop' } },
+    ['concurrency.on_limit must be one of queue, skip, cancel_oldest'],
+  ],
   [{ concurrency: { key: 'k', limit: 1, x: 1 } }, ['concurrency.x is not a known field']],
   ...each(
     'concurrency.key must be a string without control characters of 1 to 255 characters',

@@ -49,7 +49,7 @@ const OPTIONS = {
   ...CONTAINER,
   selector: ['gpu', 'eu'],
   labels: { team: 'vision' },
-  concurrency: { key: 'key', limit: 12 },
+  concurrency: { key: 'key', limit: 12, on_limit: 'skip' },
 };
 const BODY = {
   image: 'registry/image:1',

@@ -45,6 +45,43 @@ function shapeIn({ demand }: any, { cpu, ram_mb: ramMb, vram_mb: vramMb }: typeo
   );
 }
 
+describe('GET /capacity/wanted', () => {
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit' } });
+  const steps = new RunSteps(service.send);
+  const wanted = async (query: string): Promise<any> =>
+    bodyOf(await service.send('GET', `/capacity/wanted?${query}`, { key: KEYS.client }), 'WantedWorkers')
+      .wanted;
+
+  test('counts runs that may be claimed now and those in execution, and no others', async () => {
+    const body = { ...cores(2), selector: ['pool'] };
+    const concurrency = { key: 'k', limit: 1 };
+    for (let n = 0; n < 3; n += 1) await steps.create(body);
+    for (let n = 0; n < 3; n += 1) await steps.create({ ...body, concurrency });
+    await steps.create({ ...body, start_at: '1h' });
+    await steps.create(cores(2));
+    assert.equal(await wanted('selector=pool&cpu=2'), 5);
+    assert.equal(await wanted('selector=pool&cpu=4'), 3);
+    assert.equal(await wanted('cpu=2'), 1);
+    assert.equal(await wanted('selector=pool&cpu=2&max=3'), 3);
+    assert.equal(await wanted('selector=none&cpu=2&min=2'), 2);
+    const resources = { cpu_cores: 2, ram_mb: 100, gpus: [] };
+    await steps.heartbeat('p', { tags: ['pool'], resources });
+    assert.equal((await steps.claim('p')).length, 1);
+    assert.equal(await wanted('selector=pool&cpu=2'), 5);
+  });
+
+  test('refuses bounds and tags that cannot be', async () => {
+    for (const [query, problem] of [
+      ['min=2&max=1', 'min must be at most max'],
+      ['selector=a,,b', 'selector must be 1 to 20 tags, separated by commas'],
+      ['cpu=0', 'cpu must be an integer from 1 to 2147483647'],
+    ]) {
+      const { status, body } = await service.send('GET', `/capacity/wanted?${query}`);
+      assert.deepEqual([status, body.errors], [400, [problem]]);
+    }
+  });
+});
+
 for (const pool of ['memory', 'shared']) {
   describe(`GET /capacity, with the pool of workers in ${pool}`, () => {
     const service = useTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });

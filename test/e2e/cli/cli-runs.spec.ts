@@ -138,6 +138,24 @@ describe('options of runs, secrets and bulk operations on the command line', () 
     assert.equal((await ok('run', 'cancel', id, holder)).code, 0);
   });
 
+  test('sets, replaces, lists and ends pauses, and explains a run by them', async () => {
+    const [id = ''] = (await ok('run', 'create', 'paused', '--label', 'part=1')).stdout.split('\n');
+    const conditions = ['--label', 'part=1', '--label', 'part=2', '--selector', 'x'];
+    const set = await ok('pause', 'set', 'cli', ...conditions, '--reason', 'Why not.', '--until', '2h');
+    assert.equal(set.stdout, 'cli set: label part=1 or part=2, selector x\n');
+    const replaced = await ok('pause', 'set', 'cli', '--label', 'part', '--reason', 'Why not.');
+    assert.equal(replaced.stdout, 'cli replaced: label part\n');
+    assert.match((await ok('pause')).stdout, /^cli +label part +- +\S+ +Why not\.$/m);
+    const [{ where }] = jsonLines(await ok('pause', 'list', '--json'));
+    assert.deepEqual(where, { label: ['part'] });
+    assert.match((await ok('run', 'explain', id)).stdout, /the pause 'cli' holds it: Why not\./);
+    assert.equal((await cli.run('pause', 'set', 'cli', '--reason', 'r')).code, 2);
+    assert.equal((await ok('pause', 'rm', 'cli')).stdout, 'cli ended\n');
+    assert.equal((await cli.run('pause', 'rm', 'cli')).code, 1);
+    assert.equal((await ok('pause', 'list')).stdout, '');
+    assert.equal((await ok('run', 'cancel', id)).code, 0);
+  });
+
   test('stores secrets from standard input and files, and lists, replaces, rotates and deletes them', async () => {
     await writeFile(join(cli.folder, 'key.pem'), 'line 1\nline 2\n');
     const set = await cli.shell('echo "the value" | longshore secrets set cli-token');

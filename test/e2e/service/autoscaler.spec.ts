@@ -55,6 +55,14 @@ describe('the page about autoscaling', () => {
     assert.match(stdout, /0 active/);
   });
 
+  test('shows what an answer to how many workers are wanted has', async () => {
+    const { code, stdout, output } = await cli.shell(block('wanted'));
+    assert.equal(code, 0, output);
+    const written = JSON.parse(block('wanted', 'json'));
+    assert.deepEqual(Object.keys(JSON.parse(stdout)), Object.keys(written));
+    assert.equal(JSON.parse(stdout).wanted, 0);
+  });
+
   test('starts workers from nothing, ends them when there is nothing to do, and loses no run', async () => {
     assert.equal(await active(), 0);
     const scaler = await cli.startShell(block('worker').replace(/^python3/m, 'exec python3'));

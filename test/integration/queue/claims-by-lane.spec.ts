@@ -22,6 +22,7 @@ import {
   journalOn,
   poolOf,
   queueWith,
+  NO_PAUSES,
 } from '../../support/runs/journal.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
@@ -231,7 +232,7 @@ describe('runs that not every worker may get', () => {
     await note();
     assert.equal(await isNoted(), true);
     const { reservedFor } = (
-      await new QueueReader(new RunRepository(), new EventRepository()).listReserved(
+      await new QueueReader(new RunRepository(), new EventRepository(), NO_PAUSES).listReserved(
         database.dataSource.manager,
         ['gpu'],
       )

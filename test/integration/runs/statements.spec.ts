@@ -21,9 +21,10 @@ import {
   StateCountDelta,
 } from '../../../src/runs/counts/run-counts.repository.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
-import { CHANGING_FIELDS, INITIAL_VALUES, NO_OPTIONS } from '../../../src/runs/machine/run.js';
-import { FRESH } from '../../../src/runs/machine/decide.fixtures.js';
+import { CHANGING_FIELDS, createRun, INITIAL_VALUES, NO_OPTIONS } from '../../../src/runs/machine/run.js';
+import { FRESH, NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
 import { findEmptyLanes, listActiveLanes, listCandidates } from '../../../src/runs/queue/lane.repository.js';
+import { lockKeys, readOpenRuns } from '../../../src/runs/storage/open-runs.js';
 import { insertAttempts } from '../../../src/runs/storage/ended-attempts.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { putTimers, removeTimers } from '../../../src/runs/storage/run-timers.js';
@@ -32,6 +33,7 @@ import { queueWith } from '../../support/runs/journal.js';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
 const KEYED = { ...FRESH, concurrencyKey: 'k', concurrencyLimit: 1 };
+const LIMITED = createRun({ ...NEW_RUN, concurrencyOnLimit: 'skip' }, NOW);
 const NO_EXECUTIONS = { ended: new Map<string, string>(), begun: [] };
 
 /** Sends what create, claim, event and end send, with and without options. */
@@ -39,6 +41,9 @@ async function sendAll(manager: EntityManager): Promise<void> {
   const runs = new RunRepository();
   await runs.insert(manager, [], true);
   await runs.insert(manager, [], false);
+  await runs.insert(manager, [LIMITED], false);
+  await lockKeys(manager, [], [], false);
+  await readOpenRuns(manager, [], 0);
   await runs.find(manager, []);
   await runs.find(manager, [], { readsLabels: true });
   await runs.lock(manager, []);
@@ -125,7 +130,7 @@ describe('the statements of create, claim, event and end', () => {
   const SAME = [...Object.keys(INITIAL_VALUES), 'outcome', 'endedWorker'];
   for (const [rows, table, entity, leftOut] of [
     ['a run', 'runs', RunEntity, SAME],
-    ['a claimable run', 'queue', QueueEntryEntity, ['passedOverAt', 'reservedFor']],
+    ['a claimable run', 'queue', QueueEntryEntity, ['passedOverAt', 'reservedFor', 'isPaused']],
     ['an execution', 'executions', ExecutionEntity, []],
     ['an event', 'events', EventEntity, []],
     ['an ended attempt', 'attempts', AttemptEntity, []],

@@ -7,6 +7,7 @@ import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
+import { NO_PAUSES } from '../../support/runs/journal.js';
 
 /** More than the limit of an attempt leaves. */
 const OTHER_EVENTS = 20_000;
@@ -51,7 +52,7 @@ describe('the job of a run with 20,000 other events', () => {
       }
       return Reflect.apply(send, runner, [sql, params, ...more]);
     };
-    const reader = new QueueReader(new RunRepository(), new EventRepository());
+    const reader = new QueueReader(new RunRepository(), new EventRepository(), NO_PAUSES);
     const status = await reader.getStatus(runner.manager, id);
     await runner.release();
     assert.ok(plan);

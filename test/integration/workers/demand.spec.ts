@@ -41,6 +41,7 @@ const row: fc.Arbitrary<DemandRow> = fc
     place: fc.constantFrom(...DEMAND_PLACES, 'plain', 'restricted', 'restricted', 'waiting'),
     options: fc.constantFrom(PLAIN, ...RESTRICTED),
     isAdmitted: fc.boolean(),
+    isPaused: fc.constantFrom(false, false, true),
     priority: fc.nat({ max: 2 }),
     cpu: fc.nat({ max: 2 }),
     vramMb: fc.constantFrom(0, 0, 8000),
@@ -63,12 +64,13 @@ describe('the demand of runs', () => {
   /** Writes the rows; those of a queue come in their order, and the wait of each ends after that of those before it. */
   async function write(given: readonly DemandRow[]): Promise<void> {
     const { dataSource } = database;
-    const all = given.map(({ options, vramMb, isAdmitted, ...one }, n) => ({
+    const all = given.map(({ options, vramMb, isAdmitted, isPaused, ...one }, n) => ({
       ...one,
       id: uuidv7(),
       at: new Date(Date.UTC(2030, 0, 1) + n).toISOString(),
       vram_mb: vramMb,
-      is_admitted: isAdmitted,
+      is_admitted: isAdmitted && !isPaused,
+      is_paused: isPaused,
       requirement_id: idOf(options),
       ...laneOfRow({ options, isAdmitted }),
       options,
@@ -79,7 +81,7 @@ describe('the demand of runs', () => {
         `with v as (
            select *
              from json_to_recordset($1) as v (
-               id uuid, place text, at timestamptz, priority int, cpu int, vram_mb int, is_admitted boolean,
+               id uuid, place text, at timestamptz, priority int, cpu int, vram_mb int, is_admitted boolean, is_paused boolean,
                requirement_id uuid, lane uuid, required text[], concurrency_key text
              )
          )
@@ -87,8 +89,8 @@ describe('the demand of runs', () => {
         [JSON.stringify(all.filter(({ place }) => places.includes(place)))],
       );
     await into(
-      `insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb)
-       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb from v`,
+      `insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, is_paused, is_admitted)
+       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb, is_paused, not is_paused from v`,
       'plain',
     );
     await into(
@@ -98,9 +100,9 @@ describe('the demand of runs', () => {
     );
     await into(
       `insert into queue (
-                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane, is_admitted, concurrency_key, concurrency_limit, alike
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane, is_admitted, is_paused, concurrency_key, concurrency_limit, alike
               )
-       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb, lane, is_admitted, concurrency_key,
+       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb, lane, is_admitted, is_paused, concurrency_key,
               case when concurrency_key is not null then 1 end, case when concurrency_key is not null then 1 end
          from v`,
       'restricted',
@@ -147,6 +149,7 @@ describe('the demand of runs', () => {
           if (demand.requirements.length > 1) seen.add('several requirements');
           if (demand.unrestricted !== null) seen.add('no requirements');
           if (demand.all.heldBack > 0) seen.add('held back');
+          if (demand.paused > 0) seen.add('paused');
         },
       ),
       { numRuns: atDepth({ fast: 40, all: 300 }), seed: testSeed(20_261_126), endOnFailure: true },
@@ -155,6 +158,7 @@ describe('the demand of runs', () => {
       'held back',
       'no requirements',
       'not all counted',
+      'paused',
       'several requirements',
     ]);
   });

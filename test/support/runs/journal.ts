@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { DataSource } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { Refusals } from '../../../src/common/quotas/quota.js';
 import type { Settings } from '../../../src/config/settings.js';
@@ -30,6 +30,7 @@ import { NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-event.js';
+import { Pauses } from '../../../src/runs/queue/pauses.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../../src/runs/storage/run-views.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
@@ -37,9 +38,12 @@ import type { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import type { TestDatabase } from '../test-database.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 
+/** What a process knows of pauses that never hears of any. */
+export const NO_PAUSES = new Pauses(new ConcurrencyKeys(), new DataSource({ type: 'postgres' }));
+
 /** The SQL of the queue. */
 export function queueWith(marks = new LowWaterMarks(), lanes = new Lanes()): QueueRepository {
-  return new QueueRepository(marks, new LaneRepository(), lanes, new ConcurrencyKeys());
+  return new QueueRepository(marks, new LaneRepository(), lanes, new ConcurrencyKeys(), NO_PAUSES);
 }
 
 type FindWorkers = (

@@ -16,7 +16,7 @@ import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
-import { journalOn, openJournal } from '../runs/journal.js';
+import { journalOn, NO_PAUSES, openJournal } from '../runs/journal.js';
 import { until } from '../service-process.js';
 import type { TestDatabase } from '../test-database.js';
 import { beat, POOL_LIMITS } from './worker-pools.js';
@@ -58,7 +58,7 @@ export class ClaimProcess {
     strategy: SchedulingStrategy,
   ) {
     setMaxListeners(0, this.#callers.signal);
-    this.waiting = new WaitingClaims(notices, journal, strategy);
+    this.waiting = new WaitingClaims(notices, journal, strategy, NO_PAUSES);
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
         this.submitted += 1;

@@ -22,6 +22,7 @@ import {
   type StageDemand,
 } from '../../../src/claims/capacity/demand.reader.js';
 import { groupBy } from '../history/index-history.js';
+import { NO_PAUSES } from '../runs/journal.js';
 
 /** RAM in MB that each {@link DemandRow} asks for. */
 export const DEMAND_RAM_MB = 10;
@@ -41,6 +42,8 @@ export interface DemandRow {
   readonly place: (typeof DEMAND_PLACES)[number];
   readonly options: DemandOptions;
   readonly isAdmitted: boolean;
+  /** Whether a pause holds a run of the queue. */
+  readonly isPaused: boolean;
   readonly priority: number;
   readonly cpu: number;
   readonly vramMb: number;
@@ -63,7 +66,7 @@ export function demandReaderOn(dataSource: DataSource): DemandReader {
     dataSource,
     new RunCountsRepository(),
     new HeldRunRepository(),
-    new QueueReader(new RunRepository(), new EventRepository()),
+    new QueueReader(new RunRepository(), new EventRepository(), NO_PAUSES),
   );
 }
 
@@ -84,19 +87,22 @@ export function countOneByOne(
   );
   const share = Math.max(1, Math.floor(maxRestricted / Math.max(1, lanes.length)));
   const ofLanes = lanes.map(([, rows]) =>
-    rows.toSorted((a, b) => Number(b.isAdmitted) - Number(a.isAdmitted)).slice(0, share),
+    rows.toSorted((a, b) => Number(isRead(b)) - Number(isRead(a))).slice(0, share),
   );
   const restricted = ofLanes.flat().slice(0, maxRestricted);
-  const plain = byPriority('plain').slice(0, maxCounted - waiting.length - restricted.length);
+  const plain = byPriority('plain')
+    .toSorted((a, b) => Number(a.isPaused) - Number(b.isPaused))
+    .slice(0, maxCounted - waiting.length - restricted.length);
   const counted = [...waiting, ...restricted, ...plain, ...inOrder('in execution')];
   const requirements = demandsOf(counted, requiredBy);
   return {
     all: stagesOf(counted),
     startAt: 0,
+    paused: counted.filter(isHeldByPause).length,
     held: 0,
     kinds: inAnyOrder(
       demandsOf(
-        counted.filter(({ place, isAdmitted }) => place === 'plain' || isAdmitted),
+        counted.filter((one) => !isHeldByPause(one) && (one.place === 'plain' || one.isAdmitted)),
         (row) => [requiredBy(row), 1000 * row.cpu, row.vramMb] as const,
       )
         .filter(({ ready }) => ready.runs > 0)
@@ -137,6 +143,15 @@ export function countOneByOne(
       .slice(0, limit)
       .map(toRequirementDemand),
   };
+}
+
+/** Whether claims read the row of the queue. */
+function isRead({ isAdmitted, isPaused }: DemandRow): boolean {
+  return isAdmitted && !isPaused;
+}
+
+function isHeldByPause({ place, isPaused }: DemandRow): boolean {
+  return isPaused && (place === 'plain' || place === 'restricted');
 }
 
 /** The kinds, in an order that depends on what they are alone. */
@@ -187,23 +202,21 @@ function largestFirst(a: StageDemand, b: StageDemand): number {
 const NOTHING: DemandSum = { runs: 0, cpuMillis: 0, ramMb: 0, vramMb: 0, gpus: 0 };
 
 function stagesOf(rows: readonly DemandRow[]): StageDemand {
-  const sum = (...places: readonly DemandRow['place'][]): DemandSum =>
-    rows
-      .filter(({ place }) => places.includes(place))
-      .reduce(
-        (total, { cpu, vramMb }) => ({
-          runs: total.runs + 1,
-          cpuMillis: total.cpuMillis + 1000 * cpu,
-          ramMb: total.ramMb + DEMAND_RAM_MB,
-          vramMb: total.vramMb + vramMb,
-          gpus: total.gpus + Math.sign(vramMb),
-        }),
-        NOTHING,
-      );
+  const sum = (isCounted: (row: DemandRow) => boolean): DemandSum =>
+    rows.filter(isCounted).reduce(
+      (total, { cpu, vramMb }) => ({
+        runs: total.runs + 1,
+        cpuMillis: total.cpuMillis + 1000 * cpu,
+        ramMb: total.ramMb + DEMAND_RAM_MB,
+        vramMb: total.vramMb + vramMb,
+        gpus: total.gpus + Math.sign(vramMb),
+      }),
+      NOTHING,
+    );
   return {
-    ready: sum('plain', 'restricted'),
-    waiting: sum('waiting'),
-    inExecution: sum('in execution'),
-    heldBack: rows.filter(({ place, isAdmitted }) => place === 'restricted' && !isAdmitted).length,
+    ready: sum((row) => (row.place === 'plain' || row.place === 'restricted') && !row.isPaused),
+    waiting: sum((row) => row.place === 'waiting' || isHeldByPause(row)),
+    inExecution: sum(({ place }) => place === 'in execution'),
+    heldBack: rows.filter((row) => row.place === 'restricted' && !row.isAdmitted && !row.isPaused).length,
   };
 }

@@ -36,7 +36,7 @@ describe('the flags of a new run', () => {
   test('give every field that a run may have', async () => {
     const flags =
       '-e A=1 --env B=x=y --secret TOKEN=hub --secrets-from s3 --secrets-from DB_=db --image-pull-secret registry --command sh --command -e --arg -c ' +
-      '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 ' +
+      '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 --on-limit skip ' +
       '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image --grow-ram 1.5x:4096 --grow-on oom --grow-on exit:137,exit:1-2';
     assert.deepEqual(await optionsOf('i', ...flags.split(' '), '--', 'exit 1', '--env'), {
       env: { A: '1', B: 'x=y' },
@@ -46,7 +46,7 @@ describe('the flags of a new run', () => {
       secrets_from: [{ secret: 's3' }, { secret: 'db', prefix: 'DB_' }],
       image_pull_secret: 'registry',
       selector: ['gpu', 'eu', 'large'],
-      concurrency: { key: 'db', limit: 3 },
+      concurrency: { key: 'db', limit: 3, on_limit: 'skip' },
       start_at: '2030-01-02T03:04:05.678Z',
       retry_policy: {
         retry_on: ['oom', 'exit:75', 'image'],
@@ -69,6 +69,7 @@ describe('the flags of a new run', () => {
   test('limit a concurrency key to one run unless they say more', async () => {
     assert.deepEqual((await optionsOf('i', '--concurrency-key', 'k')).concurrency, { key: 'k', limit: 1 });
     await assert.rejects(optionsOf('i', '--concurrency-limit', '2'), isUsage);
+    await assert.rejects(optionsOf('i', '--on-limit', 'skip'), isUsage);
   });
 
   test('pass a start on as it is given, so that the service counts a span and repeats are equal', async () => {

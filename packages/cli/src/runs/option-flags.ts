@@ -18,6 +18,7 @@ export interface OptionFlags {
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
   readonly concurrencyLimit?: number;
+  readonly onLimit?: (typeof ON_LIMIT)[number];
   /** ISO 8601, or a span that the service adds to its time. */
   readonly startAt?: string;
   readonly retryOn?: readonly string[];
@@ -59,6 +60,12 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   ],
   image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
 };
+
+const ON_LIMIT = [
+  'queue',
+  'skip',
+  'cancel_oldest',
+] as const satisfies readonly Schemas['ConcurrencyInput']['on_limit'][];
 
 /** What stands for the value in the help, by its kind. */
 const VALUES = {
@@ -106,6 +113,12 @@ export function addOptionFlags(command: Command): Command {
         10_000,
       ),
     )
+    .addOption(
+      new Option(
+        '--on-limit <what>',
+        'if so many runs with the key have not ended: wait, end the new run, or end the oldest (default: queue)',
+      ).choices(ON_LIMIT),
+    )
     .option('--start-at <time>', 'not before: 10m, 2h, or ISO 8601 with a zone', time)
     .option(
       '--retry-on <causes>',
@@ -148,9 +161,9 @@ export async function readOptionFlags(
   operands: readonly string[],
   { env: ownEnv }: Pick<CliContext, 'env'>,
 ): Promise<FlaggedOptions> {
-  const { name, label, selector, concurrencyKey, concurrencyLimit, startAt } = flags;
-  if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
-    throw usageError('--concurrency-limit needs --concurrency-key');
+  const { name, label, selector, concurrencyKey, concurrencyLimit, onLimit, startAt } = flags;
+  if (concurrencyKey === undefined && (concurrencyLimit !== undefined || onLimit !== undefined)) {
+    throw usageError(`--${onLimit === undefined ? 'concurrency' : 'on'}-limit needs --concurrency-key`);
   }
   const given: FlaggedOptions = Object.assign(
     {},
@@ -167,7 +180,13 @@ export async function readOptionFlags(
     ...(selector === undefined ? {} : { selector: [...selector] }),
     ...(concurrencyKey === undefined
       ? {}
-      : { concurrency: { key: concurrencyKey, limit: concurrencyLimit ?? 1 } }),
+      : {
+          concurrency: {
+            key: concurrencyKey,
+            limit: concurrencyLimit ?? 1,
+            ...(onLimit === undefined ? {} : { on_limit: onLimit }),
+          },
+        }),
     ...(startAt === undefined ? {} : { start_at: startAt }),
   };
 }

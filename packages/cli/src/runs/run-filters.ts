@@ -1,4 +1,4 @@
-import { FAILURE_CAUSES, RUN_STATES, type FailureCause, type RunState } from '@longshore/client/constants';
+import { END_CAUSES, RUN_STATES, type EndCause, type RunState } from '@longshore/client/constants';
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import { integerOption, several, time } from '../command-kit.js';
@@ -15,7 +15,7 @@ export interface FilterFlags {
   readonly concurrencyKey?: string;
   readonly label?: readonly string[];
   readonly name?: string;
-  readonly cause?: FailureCause;
+  readonly cause?: EndCause;
   readonly exitCode?: number;
   readonly worker?: string;
   readonly mine?: true;
@@ -46,7 +46,9 @@ export function withRunFilters(command: Command): Command {
       several,
     )
     .option('--name <text>', 'runs whose name begins with this')
-    .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
+    .addOption(
+      new Option('--cause <cause>', 'runs that failed, or were cancelled, by this').choices(END_CAUSES),
+    )
     .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
     .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
     .option('--mine', 'runs that this API key has created')

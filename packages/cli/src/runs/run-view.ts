@@ -103,7 +103,9 @@ function optionFields(run: Run): readonly (readonly [string, string | undefined]
     ['selector', selector.length === 0 ? undefined : selector.map(oneLine).join(', ')],
     [
       'concurrency',
-      concurrency === null ? undefined : `${oneLine(concurrency.key)}, at most ${concurrency.limit}`,
+      concurrency === null
+        ? undefined
+        : `${oneLine(concurrency.key)}, at most ${concurrency.limit}${concurrency.on_limit === undefined ? '' : `, then ${concurrency.on_limit}`}`,
     ],
     ['starts at', run.start_at ?? undefined],
     ['retries on', retries.retry_on?.join(', ')],

@@ -24,7 +24,7 @@ const BODY = {
   args: ['echo "a\nb"', ''],
   image_pull_secret: 'registry',
   selector: ['gpu', 'eu'],
-  concurrency: { key: 'disk', limit: 2 },
+  concurrency: { key: 'disk', limit: 2, on_limit: 'skip' },
   start_at: '2030-01-02T03:04:05Z',
 };
 

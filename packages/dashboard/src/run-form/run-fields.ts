@@ -163,6 +163,20 @@ const SELECTOR = field('list', 'selector', 'Selector', 'Tags that the worker mus
 const CONCURRENCY_ROW: readonly FormField[] = [
   field('text', 'concurrency.key', 'Concurrency key', 'Runs with this key are limited'),
   field('integer', 'concurrency.limit', 'Concurrency limit', 'So many may execute; default 1'),
+  {
+    ...field(
+      'text',
+      'concurrency.on_limit',
+      'At the limit',
+      'If so many have not ended when the run is created',
+    ),
+    choices: [
+      ['', 'The run waits (default)'],
+      ['queue', 'The run waits'],
+      ['skip', 'The new run is cancelled'],
+      ['cancel_oldest', 'The oldest runs are cancelled'],
+    ],
+  },
 ];
 
 /** Rows that runs and definitions have: pairs alone, other fields two by two. */

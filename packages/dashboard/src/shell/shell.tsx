@@ -6,6 +6,7 @@ import { useStore } from '../lib/store.js';
 import { ROUTES } from '../routes.js';
 import { useSession } from '../session/session-context.js';
 import { Logo } from './logo.js';
+import { PauseBanner } from './pause-banner.js';
 import navigationStyles from './navigation.module.css';
 import styles from './shell.module.css';
 import shortcutsHelpStyles from './shortcuts-help.module.css';
@@ -38,6 +39,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         </div>
       </header>
       <main id="main" className={styles.main} tabIndex={-1}>
+        <PauseBanner />
         {children}
       </main>
       {isHelpOpen && <ShortcutsHelp onClose={() => setHelpOpen(false)} />}

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Executor } from '../execution/run-execution.js';
 import type { WorkerContext } from '../worker-context.js';
 import type { ClaimThrottle } from './claim-throttle.js';
+import type { Retirement } from './retirement.js';
 import { Backoff } from '@longshore/common/backoff';
 import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import type { Answer, ClaimedRun, HeldRun } from '../service-api/service-api.js';
@@ -41,10 +42,11 @@ const IMMEDIATE_CLAIM: ClaimPlan = { waitSeconds: 0, timeoutMs: 15_000 };
 /**
  * Plans a waiting claim. Its timeout, until the answer begins, is shorter than the worker timeout, so that a claim whose answer was lost is repeated
  * before the service reclaims its runs.
+ * @param longestWait in seconds
  */
-export function planClaim(workerTimeoutSeconds: number): ClaimPlan {
+export function planClaim(workerTimeoutSeconds: number, longestWait = Infinity): ClaimPlan {
   const third = workerTimeoutSeconds / 3;
-  const waitSeconds = Math.max(1, Math.floor(Math.min(MAX_WAIT_SECONDS, third)));
+  const waitSeconds = Math.max(1, Math.floor(Math.min(MAX_WAIT_SECONDS, third, Math.ceil(longestWait))));
   const marginMs = Math.min(IMMEDIATE_CLAIM.timeoutMs, Math.max(MIN_MARGIN_MS, Math.floor(third * 1000)));
   return { waitSeconds, timeoutMs: waitSeconds * 1000 + marginMs };
 }
@@ -53,6 +55,9 @@ export interface ClaimOptions {
   readonly tickMs: number;
   readonly executor: Executor;
   readonly throttle: ClaimThrottle;
+  readonly retirement: Retirement;
+  /** Called when the worker has nothing more to do; no claim is open then. */
+  readonly onRetired: (reason: string) => void;
   /** Asks for a heartbeat: claims go on after its answer. */
   readonly requestHeartbeat: () => void;
   /** Called for each claim that gets 404, from the end of {@link MISSED} on: heartbeats are accepted meanwhile. */
@@ -114,15 +119,23 @@ export class ClaimLoop {
   /** Runs until the signal is aborted. Still accepts the runs of an answer that arrives shortly after. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, obstacles } = this.context;
-    const { tickMs, executor, throttle } = this.options;
+    const { tickMs, executor, throttle, retirement } = this.options;
     const backoff = new Backoff({ firstMs: tickMs, maxMs: MAX_PAUSE_MS }, random);
     signal.addEventListener('abort', () => this.wake(), { once: true });
     while (!signal.aborted) {
       this.wakeUp = new AbortController();
       const throttledMs = throttle.remainingMs();
-      if (throttledMs > 0) {
+      // A claim without an answer may have got runs.
+      const reason = this.unanswered === 0 ? retirement.reason : undefined;
+      if (reason !== undefined) {
+        this.options.onRetired(reason);
+      } else if (throttledMs > 0) {
         await clock.sleep(throttledMs, signal);
-      } else if (!obstacles.isEmpty || !executor.hasCapacity()) {
+      } else if (
+        !obstacles.isEmpty ||
+        !executor.hasCapacity() ||
+        (this.unanswered === 0 && retirement.isUsedUp)
+      ) {
         await this.pause(tickMs, signal);
       } else {
         const result = await this.claim(signal);
@@ -156,9 +169,12 @@ export class ClaimLoop {
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {
     const { clock, logger, terms } = this.context;
-    const plan = this.mayWait ? planClaim(terms.workerTimeoutSeconds) : IMMEDIATE_CLAIM;
+    const { executor, retirement } = this.options;
+    const plan = this.mayWait
+      ? planClaim(terms.workerTimeoutSeconds, retirement.longestWait)
+      : IMMEDIATE_CLAIM;
     const startedAtMs = clock.nowMs();
-    if (this.unanswered === 0) this.limit = this.options.executor.claimLimit();
+    if (this.unanswered === 0) this.limit = retirement.limit(executor.claimLimit());
     const answer = await this.send(plan, signal);
     this.watchMissed(answer);
     if (answer.kind === 'unreachable') {
@@ -183,6 +199,7 @@ export class ClaimLoop {
       return { kind: 'failed' };
     }
     const fresh = answer.value.filter((run) => this.options.accept(run)).length;
+    retirement.recordClaims(fresh);
     const tookMs = clock.nowMs() - startedAtMs;
     const waited = plan.waitSeconds > 0 && tookMs >= plan.waitSeconds * 1000 * FULL_WAIT;
     return { kind: 'answered', pauseMs: fresh > 0 || waited ? 0 : this.options.tickMs };

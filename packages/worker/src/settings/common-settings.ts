@@ -252,6 +252,16 @@ export const COMMON_SETTINGS = {
     { min: 1, max: 1024, default: null },
     'Runs at the same time; when unset, as many as the resources allow, and at most 1000 (also the limit in a cluster).',
   ),
+  exitIdleSeconds: number(
+    'SERVICE_WORKER_EXIT_IDLE',
+    { min: 0, max: 31_536_000, default: 0, of: 'seconds' },
+    'Seconds without a run after which the worker ends with exit code 0; up to 20 seconds later if it claims. 0: never.',
+  ),
+  maxTotal: integer(
+    'SERVICE_WORKER_MAX_TOTAL',
+    { min: 0, max: 1_000_000, default: 0 },
+    'Runs that the worker claims in all; when they have ended, it ends with exit code 0. 0: no limit.',
+  ),
   deployment: text(
     'SERVICE_WORKER_DEPLOYMENT',
     {

@@ -57,7 +57,7 @@ function OneRun({ id }: { readonly id: string }) {
             <CopyButton what="run id" text={id} />
             <StateBadge state={run.state} />
             {cause !== undefined && (
-              <Badge tone="bad">
+              <Badge tone={run.state === 'FAILED' ? 'bad' : 'neutral'}>
                 {cause}
                 {exitCode !== undefined && `, exit code ${exitCode}`}
               </Badge>

@@ -12,7 +12,7 @@ export const FILTER_LABELS = {
   concurrency_key: 'Concurrency key',
   label: 'Labels',
   name_prefix: 'Name begins with',
-  cause: 'Cause of failure',
+  cause: 'Cause of the end',
   exit_code: 'Exit code',
   worker_id: 'Worker',
   created_by: 'Created by (me, or the id of a key)',

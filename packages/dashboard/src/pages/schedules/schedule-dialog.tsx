@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
@@ -93,6 +93,7 @@ function Preview({ times }: { readonly times: Json }) {
       return unwrap(api.POST('/schedules/preview', { body, signal }));
     },
     enabled: isEntered && isSettled,
+    placeholderData: keepPreviousData,
   });
   const shown = data?.times.filter(({ at }) => end === undefined || timeOf(at) <= timeOf(end)) ?? [];
   return (

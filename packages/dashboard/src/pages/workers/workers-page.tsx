@@ -1,4 +1,4 @@
-import { useCallback, useMemo } from 'react';
+import { useCallback, useMemo, useState } from 'react';
 import { unwrapPages } from '../../api/answers.js';
 import { useApi, useLive } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
@@ -11,6 +11,7 @@ import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
 import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
+import { PauseDialog } from './pause-dialog.js';
 import { DRAIN_COLUMN, WORKER_COLUMNS } from './worker-columns.js';
 import { WorkerDialog } from './worker-dialog.js';
 import { countStates, matches, stateOf, WORKER_STATES, type Worker } from './worker-view.js';
@@ -27,6 +28,7 @@ export default function WorkersPage() {
   const api = useApi();
   const { may } = useSession();
   const [filters, setFilters] = useUrlFilters(FILTERS);
+  const [isPausing, setPausing] = useState(false);
   const { data, error, isError, refetch } = useLive({
     queryKey: ['workers'],
     queryFn: ({ signal }) =>
@@ -68,7 +70,9 @@ export default function WorkersPage() {
               ))}
           </>
         }
+        {...(may() ? { actions: <Button onClick={() => setPausing(true)}>Pause runs</Button> } : {})}
       />
+      {isPausing && <PauseDialog onClose={() => setPausing(false)} />}
       <FilterBar label="Filter workers" isActive={isFiltered} onClear={clear}>
         <SearchInput
           label="Search workers"
