@@ -137,7 +137,7 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'schedule.pause': 'schedule paused',
   'schedule.resume': 'schedule resumed',
   'schedule.trigger': 'schedule triggered',
-  'schedule.backfill': 'times of a schedule backfilled',
+  'schedule.backfill': 'schedule backfilled',
   'pause.create': 'pause set',
   'pause.replace': 'pause replaced',
   'pause.delete': 'pause ended',
