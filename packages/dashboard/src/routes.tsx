@@ -96,6 +96,19 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazyPage(() => import('./pages/secrets/secrets-page.js')),
   },
   {
+    path: '/webhooks',
+    title: 'Webhooks',
+    scopes: [],
+    nav: { icon: 'webhooks', shortcut: 'h' },
+    page: lazyPage(() => import('./pages/webhooks/webhooks-page.js')),
+  },
+  {
+    path: '/webhooks/:id',
+    title: 'Webhook',
+    scopes: [],
+    page: lazyPage(() => import('./pages/webhooks/webhook-page.js')),
+  },
+  {
     path: '/audit',
     title: 'Audit',
     scopes: [],

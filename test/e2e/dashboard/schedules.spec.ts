@@ -72,7 +72,7 @@ describe('the pages of schedules', skipFor(NO_BROWSER), () => {
 
     const submit = dialog.getByRole('button', { name: 'Store' });
     await submit.click();
-    await dialog.getByText(/^run: image must be/).waitFor();
+    await dialog.getByText(/^run: image is required/).waitFor();
     assert.equal(await dialog.getByLabel('Image').getAttribute('aria-invalid'), 'true');
     await dialog.getByLabel('Image').fill(RUN.image);
     await dialog.getByLabel('Arguments').fill('--day\n${schedule.date}');
@@ -155,7 +155,7 @@ describe('the pages of schedules', skipFor(NO_BROWSER), () => {
     await button('Pause').click();
     await page.getByRole('dialog').getByLabel('Note').fill('Stocktaking');
     await confirm(page, 'Pause');
-    await page.getByText('by client: Stocktaking').waitFor();
+    await page.getByText(/by settings:client:.*: Stocktaking/).waitFor();
     await page.getByText('None while it is paused.').waitFor();
     await button('Resume').click();
     await confirm(page, 'Resume');

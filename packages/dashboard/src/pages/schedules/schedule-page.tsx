@@ -139,7 +139,7 @@ function fireColumns(zone: string): readonly Column<Fire>[] {
   return [
     {
       header: 'Time',
-      width: 'minmax(12rem, 1.4fr)',
+      width: 'minmax(14.5rem, 1.4fr)',
       card: 'title',
       cell: (fire) => <Line text={momentOf(fire, zone)} />,
     },
@@ -163,4 +163,4 @@ function fireColumns(zone: string): readonly Column<Fire>[] {
   ];
 }
 
-const ROW_HEIGHT = { line: 40, card: 150 };
+const ROW_HEIGHT = { line: 40, card: 170 };

@@ -17,7 +17,7 @@ import { timesOf, type Schedule } from './schedule-view.js';
 import styles from './schedules-page.module.css';
 
 const FILTERS = ['q', 'after'] as const;
-const ROW_HEIGHT = { line: 56, card: 230 };
+const ROW_HEIGHT = { line: 56, card: 170 };
 const EVERY_MS = 5000;
 
 /** Every schedule with its next time and what became of the last ones. */
@@ -82,7 +82,7 @@ export default function SchedulesPage() {
 const COLUMNS: readonly Column<Schedule>[] = [
   {
     header: 'Schedule',
-    width: 'minmax(8rem, 1.6fr)',
+    width: 'minmax(7rem, 1.6fr)',
     card: 'title',
     cell: ({ id }) => (
       <span className={styles.name} title={id}>
@@ -92,10 +92,10 @@ const COLUMNS: readonly Column<Schedule>[] = [
   },
   {
     header: 'Times',
-    width: 'minmax(7rem, 1.2fr)',
+    width: 'minmax(6.5rem, 1.2fr)',
     cell: (schedule) => <Lines first={<Line text={timesOf(schedule)} isCode />} second={schedule.timezone} />,
   },
-  { header: 'Next', width: 'minmax(9rem, 1.3fr)', cell: (schedule) => <Next schedule={schedule} /> },
+  { header: 'Next', width: 'minmax(13.5rem, 1.3fr)', cell: (schedule) => <Next schedule={schedule} /> },
   {
     header: 'Last 20 times',
     width: '12.5rem',
