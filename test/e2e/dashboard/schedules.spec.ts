@@ -34,12 +34,6 @@ describe('the pages of schedules', skipFor(NO_BROWSER), () => {
     assert.ok(answer.status < 300, answer.text);
     return answer.body;
   };
-  const confirm = async (page: Page, action: string): Promise<void> => {
-    const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: action, exact: true }).click();
-    await dialog.waitFor({ state: 'detached' });
-  };
-
   test('creates a schedule in a form that shows its next times, what the clock does to them, and what is wrong', async () => {
     const opened = await show('/schedules');
     const { page } = opened;
@@ -211,3 +205,10 @@ describe('the pages of schedules', skipFor(NO_BROWSER), () => {
     );
   });
 });
+
+/** Answers the question of an action. */
+async function confirm(page: Page, action: string): Promise<void> {
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: action, exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+}

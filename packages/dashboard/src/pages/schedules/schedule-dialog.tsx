@@ -84,23 +84,24 @@ function Preview({ times }: { readonly times: Json }) {
   const isSettled = useSettled(asked, PAUSE_MS) === asked;
   const { data, error } = useQuery({
     queryKey: ['schedule-preview', asked],
-    queryFn: ({ signal }) => {
+    queryFn: async ({ signal }) => {
       const from = timeOf(start) - 1;
       const { starts_at: _start, ends_at: _end, ...entered } = times;
       const whole = { ...entered, ...(from > Date.now() && { from: new Date(from).toISOString() }) };
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
       const body = whole as Schemas['SchedulePreviewRequest'];
-      return unwrap(api.POST('/schedules/preview', { body, signal }));
+      const { times: next } = await unwrap(api.POST('/schedules/preview', { body, signal }));
+      return { next, zone: typeof timezone === 'string' ? timezone : 'UTC' };
     },
     enabled: isEntered && isSettled,
     placeholderData: keepPreviousData,
   });
-  const shown = data?.times.filter(({ at }) => end === undefined || timeOf(at) <= timeOf(end)) ?? [];
+  const shown = data?.next.filter(({ at }) => end === undefined || timeOf(at) <= timeOf(end)) ?? [];
   return (
     <section className={styles.preview} aria-label="Next times">
       {!isEntered && <p className="muted">Enter an expression or an interval to see the next times.</p>}
       {isEntered && error !== null && <p className={styles.error}>{describeError(error)}</p>}
-      {isEntered && <Times times={shown} zone={typeof timezone === 'string' ? timezone : 'UTC'} />}
+      {isEntered && <Times times={shown} zone={data?.zone ?? 'UTC'} />}
     </section>
   );
 }

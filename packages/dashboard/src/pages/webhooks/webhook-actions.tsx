@@ -22,7 +22,10 @@ interface Words {
 }
 
 const WORDS: Readonly<Record<Action, Words>> = {
-  test: { label: 'Test', text: 'It is sent a message of type webhook.test, once, also while it is disabled.' },
+  test: {
+    label: 'Test',
+    text: 'It is sent a message of type webhook.test, once, also while it is disabled.',
+  },
   replay: {
     label: 'Replay',
     text: 'The events of a time are sent again, with the same ids. Without an end the webhook goes back to the beginning and goes on from there.',
@@ -38,7 +41,10 @@ const WORDS: Readonly<Record<Action, Words>> = {
   },
   disable: { label: 'Disable', text: 'It is sent nothing until it is enabled. It goes on where it stopped.' },
   enable: { label: 'Enable', text: 'It goes on where it stopped.' },
-  delete: { label: 'Delete', text: 'Its deliveries are deleted, and what waits for another try is not sent.' },
+  delete: {
+    label: 'Delete',
+    text: 'Its deliveries are deleted, and what waits for another try is not sent.',
+  },
 };
 
 /** What may be done to a webhook. */
@@ -62,7 +68,9 @@ export function WebhookActions({ webhook }: { readonly webhook: Webhook }) {
       {asked !== undefined && (
         <Question action={asked} webhook={webhook} onClose={() => setAsked(undefined)} onSecret={setSecret} />
       )}
-      {secret !== undefined && <WebhookSecret onClose={() => setSecret(undefined)} url={url} secret={secret} />}
+      {secret !== undefined && (
+        <WebhookSecret onClose={() => setSecret(undefined)} url={url} secret={secret} />
+      )}
     </>
   );
 }
@@ -107,15 +115,19 @@ function Question({ action, webhook: { id }, onClose, onSecret }: Props) {
 }
 
 /** Does it, and says what became of it. @returns the new secret, of a rotation */
-async function carryOut(api: LongshoreClient, action: Action, id: string, body: Json): Promise<string | undefined> {
+async function carryOut(
+  api: LongshoreClient,
+  action: Action,
+  id: string,
+  body: Json,
+): Promise<string | undefined> {
   const params = { path: { id } };
   switch (action) {
     case 'test':
       tellOutcome(await unwrap(api.POST('/webhooks/{id}/test', { params })));
       return undefined;
     case 'replay': {
-      const { from, until } = body;
-      const range = { from: String(from), ...(until !== undefined && { until: String(until) }) };
+      const range = { ...body, from: String(body['from']) };
       await unwrap(api.POST('/webhooks/{id}/replay', { params, body: range }));
       showToast('good', 'The events are sent again.');
       return undefined;

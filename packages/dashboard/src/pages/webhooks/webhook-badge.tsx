@@ -5,7 +5,11 @@ import { Badge } from '../../components/values/badge.js';
 export type Webhook = Schemas['Webhook'];
 
 /** Whether a webhook works. */
-export function WebhookBadge({ webhook: { enabled, failures, disabled_reason: reason } }: { readonly webhook: Webhook }) {
+export function WebhookBadge({
+  webhook: { enabled, failures, disabled_reason: reason },
+}: {
+  readonly webhook: Webhook;
+}) {
   if (!enabled) {
     return (
       <span title={reason ?? undefined}>

@@ -50,7 +50,13 @@ interface SecretProps {
 /** The secret of a webhook, which is shown once. */
 export function WebhookSecret({ onClose, url, secret }: SecretProps) {
   return (
-    <ShownOnceDialog onClose={onClose} title="The secret of the webhook" what="secret" label="Secret" value={secret}>
+    <ShownOnceDialog
+      onClose={onClose}
+      title="The secret of the webhook"
+      what="secret"
+      label="Secret"
+      value={secret}
+    >
       The receiver at {url} verifies messages with it.
     </ShownOnceDialog>
   );
@@ -63,8 +69,7 @@ function useStore(stored: string | undefined, onClose: () => void) {
   return useMutation({
     mutationFn: (entered: Json): Promise<Webhook | Schemas['WebhookWithSecret']> => {
       if (stored === undefined) {
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
-        return unwrap(api.POST('/webhooks', { body: { url: '', ...entered } as Schemas['WebhookCreate'] }));
+        return unwrap(api.POST('/webhooks', { body: { url: '', ...entered } }));
       }
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
       const body = { description: '', where: {}, include: [], ...entered } as Schemas['WebhookUpdate'];

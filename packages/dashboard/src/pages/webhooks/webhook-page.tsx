@@ -114,7 +114,8 @@ const COLUMNS: readonly Column<Delivery>[] = [
   {
     header: 'About',
     width: '8rem',
-    cell: ({ type, subject }) => (type.startsWith('run.') ? <RunLink id={subject} /> : <Line text={subject} />),
+    cell: ({ type, subject }) =>
+      type.startsWith('run.') ? <RunLink id={subject} /> : <Line text={subject} />,
   },
   { header: 'State', width: '7rem', cell: ({ state }) => <Badge tone={TONES[state]}>{state}</Badge> },
   { header: 'Created', width: '5.5rem', cell: (delivery) => <Time at={delivery.created_at} /> },
@@ -143,7 +144,12 @@ function RedeliverButton({ id }: { readonly id: string }) {
     onSettled: () => queries.invalidateQueries({ queryKey: ['webhooks'] }),
   });
   return (
-    <Button size="small" aria-label={`Redeliver ${id}`} isBusy={sending.isPending} onClick={() => sending.mutate()}>
+    <Button
+      size="small"
+      aria-label={`Redeliver ${id}`}
+      isBusy={sending.isPending}
+      onClick={() => sending.mutate()}
+    >
       Redeliver
     </Button>
   );

@@ -44,7 +44,8 @@ export default function WebhooksPage() {
             title="There is no webhook yet"
             action={<Button onClick={create}>New webhook</Button>}
           >
-            A webhook sends signed messages about runs to an https address: their ends, unless others are asked for.
+            A webhook sends signed messages about runs to an https address: their ends, unless others are
+            asked for.
           </EmptyState>
         }
       />
@@ -62,7 +63,12 @@ function hrefOf({ id }: Webhook): string {
 }
 
 const COLUMNS: readonly Column<Webhook>[] = [
-  { header: 'URL', width: 'minmax(10rem, 2fr)', card: 'title', cell: ({ url }) => <Line text={url} isCode /> },
+  {
+    header: 'URL',
+    width: 'minmax(10rem, 2fr)',
+    card: 'title',
+    cell: ({ url }) => <Line text={url} isCode />,
+  },
   {
     header: 'Events',
     width: 'minmax(8rem, 1.4fr)',
