@@ -153,13 +153,6 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'secret.delete': 'secret deleted',
   'secret.rotate': 'secrets encrypted with a new key',
   'secret.read': 'secrets of a run read by its worker',
-  'webhook.create': 'webhook created',
-  'webhook.update': 'webhook changed',
-  'webhook.delete': 'webhook deleted',
-  'webhook.rotate': 'secret of a webhook rotated',
-  'webhook.replay': 'events sent to a webhook again',
-  'webhook.redeliver': 'message sent to a webhook again',
-  'webhook.disable': 'webhook disabled by the service',
 };
 
 /** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */
