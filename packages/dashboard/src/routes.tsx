@@ -62,6 +62,19 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazyPage(() => import('./pages/definitions/definition-page.js')),
   },
   {
+    path: '/schedules',
+    title: 'Schedules',
+    scopes: ['client'],
+    nav: { icon: 'schedules', shortcut: 't' },
+    page: lazyPage(() => import('./pages/schedules/schedules-page.js')),
+  },
+  {
+    path: '/schedules/:id',
+    title: 'Schedule',
+    scopes: ['client'],
+    page: lazyPage(() => import('./pages/schedules/schedule-page.js')),
+  },
+  {
     path: '/feed',
     title: 'Feed',
     scopes: ['client'],
@@ -81,6 +94,19 @@ export const ROUTES: readonly PageRoute[] = [
     scopes: [],
     nav: { icon: 'secrets', shortcut: 's' },
     page: lazyPage(() => import('./pages/secrets/secrets-page.js')),
+  },
+  {
+    path: '/webhooks',
+    title: 'Webhooks',
+    scopes: [],
+    nav: { icon: 'webhooks', shortcut: 'h' },
+    page: lazyPage(() => import('./pages/webhooks/webhooks-page.js')),
+  },
+  {
+    path: '/webhooks/:id',
+    title: 'Webhook',
+    scopes: [],
+    page: lazyPage(() => import('./pages/webhooks/webhook-page.js')),
   },
   {
     path: '/audit',

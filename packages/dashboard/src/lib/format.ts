@@ -63,6 +63,25 @@ export function formatExact(iso: string): string {
   return `${local}\n${date.toISOString()}`;
 }
 
+/** A time as a clock of a zone shows it: `Sun, 29 Mar 2026, 03:30 CEST`; of a zone that this browser does not know in UTC. */
+export function formatZoned(iso: string, zone: string): string {
+  try {
+    return new Date(iso).toLocaleString('en-GB', {
+      timeZone: zone,
+      weekday: 'short',
+      year: 'numeric',
+      month: 'short',
+      day: 'numeric',
+      hour: '2-digit',
+      minute: '2-digit',
+      ...(iso.slice(17, 19) !== '00' && { second: '2-digit' }),
+      timeZoneName: 'short',
+    });
+  } catch {
+    return formatZoned(iso, 'UTC');
+  }
+}
+
 /** The first eight characters tell runs apart in a list; the last ones are what differs between runs of one moment. */
 export function shortId(id: string): string {
   return id.length === 36 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;

@@ -94,6 +94,8 @@ describe('the lines of a refusal', () => {
       'retry_policy.retry_on[0] must be a cause',
       'retry_policy.grow.ram_mb.factor is required',
       'concurrency must be an object',
+      'start_at: has passed',
+      'priority, start_at: exactly one of the two',
       'environment must not exist',
     ];
     assert.deepEqual(placeErrors(lines, FIELDS), {
@@ -103,6 +105,8 @@ describe('the lines of a refusal', () => {
         'retry_policy.retry_on': 'retry_policy.retry_on[0] must be a cause',
         'retry_policy.grow.ram_mb.factor': 'retry_policy.grow.ram_mb.factor is required',
         'concurrency.key': 'concurrency must be an object',
+        start_at: 'start_at: has passed',
+        priority: 'priority, start_at: exactly one of the two',
       },
       rest: ['environment must not exist'],
     });

@@ -122,7 +122,7 @@ export function placeErrors(
 }
 
 function isAbout(line: string, path: string): boolean {
-  return [' ', '.', '['].some((next) => line.startsWith(path + next));
+  return [' ', '.', '[', ':', ','].some((next) => line.startsWith(path + next));
 }
 
 function keysOf({ path, keys = path.split('.') }: FormField): readonly string[] {

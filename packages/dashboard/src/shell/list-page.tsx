@@ -20,7 +20,8 @@ interface ListQuery {
 }
 
 interface Props<T> extends Pick<DataTableProps<T>, 'label' | 'columns' | 'rowHref' | 'onOpen' | 'rowHeight'> {
-  readonly title: string;
+  /** Absent: it is a list within a page. */
+  readonly title?: string;
   /** Shown in place of no rows. @param isFirst whether it is the first page */
   readonly renderEmpty: (isFirst: boolean) => ReactNode;
   /** Beside the title. */
@@ -77,16 +78,18 @@ export function ListPage<T>(props: Props<T>) {
   if (notConfigured !== undefined && error instanceof ApiError && error.status === 503) return notConfigured;
   return (
     <>
-      <PageHeader
-        title={title}
-        note={
-          <>
-            <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
-            {note !== undefined && <span>{note}</span>}
-          </>
-        }
-        actions={actions}
-      />
+      {title !== undefined && (
+        <PageHeader
+          title={title}
+          note={
+            <>
+              <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
+              {note !== undefined && <span>{note}</span>}
+            </>
+          }
+          actions={actions}
+        />
+      )}
       {filters}
       <DataTable
         {...table}

@@ -16,7 +16,8 @@ export function Badge({ tone, children }: Props) {
   return <span className={classNames(styles.badge, styles[tone])}>{children}</span>;
 }
 
-const TONES: Readonly<Record<RunState, Tone>> = {
+/** The tones of the states of runs. */
+export const STATE_TONES: Readonly<Record<RunState, Tone>> = {
   PENDING: 'warn',
   ASSIGNED: 'violet',
   RUNNING: 'info',
@@ -27,5 +28,5 @@ const TONES: Readonly<Record<RunState, Tone>> = {
 
 /** The state of a run or an attempt. */
 export function StateBadge({ state }: { readonly state: RunState }) {
-  return <Badge tone={TONES[state]}>{state.toLowerCase()}</Badge>;
+  return <Badge tone={STATE_TONES[state]}>{state.toLowerCase()}</Badge>;
 }

@@ -1,18 +1,18 @@
 import { useMemo, useState } from 'react';
 import { Link, useParams } from 'wouter';
-import { ApiError, unwrapPages } from '../../api/answers.js';
+import { unwrapPages } from '../../api/answers.js';
 import { useApi, useLive } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { CopyButton } from '../../components/controls/copy-button.js';
 import { Field, Select } from '../../components/controls/inputs.js';
 import { Tabs } from '../../components/controls/tabs.js';
-import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
 import { DataTable, type Column } from '../../components/table/data-table.js';
 import { ChangeList } from '../../components/values/change-list.js';
 import { Line } from '../../components/values/facts.js';
 import { Time } from '../../components/values/time.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
+import { ItemPage, ItemTitle } from '../../shell/item-page.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { changesBetween, DefinitionDetails, toBody, type Definition } from './definition-details.js';
 import styles from './definition-page.module.css';
@@ -20,6 +20,7 @@ import definitionsPageStyles from './definitions-page.module.css';
 import { EditDefinitionDialog } from './edit-definition-dialog.js';
 import { StartRunForm } from './start-run-form.js';
 
+const LIST = ['/definitions', 'Definitions'] as const;
 const FILTERS = ['version', 'tab', 'base'] as const;
 const TABS = [
   { value: 'details', label: 'Details' },
@@ -35,7 +36,7 @@ const EVERY_MS = 10_000;
 export default function DefinitionPage() {
   const { name = '' } = useParams();
   const api = useApi();
-  const { data, error, refetch } = useLive({
+  const result = useLive({
     queryKey: ['definitions', 'versions', name],
     queryFn: ({ signal }) => {
       const path = { name };
@@ -50,21 +51,15 @@ export default function DefinitionPage() {
     },
     everyMs: EVERY_MS,
   });
-  if (error instanceof ApiError && error.status === 404) {
-    return (
-      <EmptyState
-        icon="definitions"
-        title={`There is no definition ${name}`}
-        action={<Link href="/definitions">All definitions</Link>}
-      />
-    );
-  }
-  if (data === undefined && error !== null) {
-    return <ErrorState error={error} onRetry={() => void refetch()} />;
-  }
-  const [newest] = data ?? [];
-  if (data === undefined || newest === undefined) return <PageHeader title={name} />;
-  return <Loaded key={name} name={name} versions={data} newest={newest} />;
+  return (
+    <ItemPage list={LIST} name={name} kind="definition" icon="definitions" result={result}>
+      {(versions) => {
+        const [newest] = versions;
+        if (newest === undefined) return <PageHeader title={name} />;
+        return <Loaded key={name} name={name} versions={versions} newest={newest} />;
+      }}
+    </ItemPage>
+  );
 }
 
 interface LoadedProps {
@@ -85,18 +80,7 @@ function Loaded({ name, versions, newest }: LoadedProps) {
   return (
     <>
       <PageHeader
-        title={
-          <span className={styles.title}>
-            <Link href="/definitions" className={styles.parent}>
-              Definitions
-            </Link>
-            <span aria-hidden="true" className="muted">
-              /
-            </span>
-            {name}
-            <CopyButton what="name" text={name} />
-          </span>
-        }
+        title={<ItemTitle list={LIST} name={name} what="name" />}
         note={
           <Field label="Version" isLabelHidden>
             {(control) => (

@@ -1,12 +1,13 @@
 import { shellWords } from '@longshore/common/shell-words';
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
-import { useEffect, useState, type FormEvent } from 'react';
+import { useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { DefinitionLink, RunLink } from '../../components/values/named-links.js';
+import { useSettled } from '../../hooks/use-settled.js';
 import { newKey } from '../../lib/new-key.js';
 import { Advanced, FormRows, More } from '../../run-form/form-rows.js';
 import { fillForm, readForm, type FormField } from '../../run-form/form-values.js';
@@ -166,14 +167,4 @@ function CommandPreview({ definition, body }: Props) {
 function commandText({ image, env, command, args }: Schemas['OpRun']): string {
   const variables = Object.entries(env).map(([name, value]) => shellWords([`${name}=${value}`]));
   return [...variables, commandLine({ image, command, args })].join('\n');
-}
-
-/** The text as it was when it last stayed the same for so long. */
-function useSettled(text: string | undefined, ms: number): string | undefined {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), ms);
-    return () => clearTimeout(timer);
-  }, [text, ms]);
-  return settled;
 }

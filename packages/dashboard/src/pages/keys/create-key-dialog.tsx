@@ -4,9 +4,9 @@ import { useState, type FormEvent } from 'react';
 import { ApiError, describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { CopyButton } from '../../components/controls/copy-button.js';
 import { Checkbox, Field, Select, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
+import { ShownOnceDialog } from '../../components/feedback/shown-once-dialog.js';
 import { fromLocalInput, offsetHint, readLocalInput } from '../../lib/local-time.js';
 import { placeErrors } from '../../run-form/form-values.js';
 import styles from './keys-page.module.css';
@@ -16,62 +16,23 @@ type CreatedKey = Schemas['CreatedApiKey'];
 /** Makes a key and shows it: once, for the service keeps only its hash. */
 export function CreateKeyDialog({ onClose }: { readonly onClose: () => void }) {
   const [made, setMade] = useState<CreatedKey>();
-  const [isWarned, setWarned] = useState(false);
-  return (
-    <Dialog
-      // A slip of the hand must not lose the key.
-      onClose={made === undefined || isWarned ? onClose : () => setWarned(true)}
-      title={made === undefined ? 'New key' : `The key ${made.name}`}
-      actions={
-        made && (
-          <Button kind="primary" onClick={onClose}>
-            I have kept it
-          </Button>
-        )
-      }
-    >
-      {made === undefined ? (
+  if (made === undefined) {
+    return (
+      <Dialog onClose={onClose} title="New key">
         <CreateKeyForm onMade={setMade} onCancel={onClose} />
-      ) : (
-        <Secret made={made} isWarned={isWarned} />
-      )}
-    </Dialog>
-  );
-}
-
-function Secret({
-  made: { key, scopes },
-  isWarned,
-}: {
-  readonly made: CreatedKey;
-  readonly isWarned: boolean;
-}) {
+      </Dialog>
+    );
+  }
   return (
-    <>
-      <p>
-        It may act as {scopes.join(', ')}. Send it as <code>X-API-Key</code>.
-      </p>
-      <p className={styles.warning} role="alert">
-        {isWarned
-          ? 'Copy the key first: when you close this dialog again, the key is lost.'
-          : 'Copy it now. It is shown this once and cannot be read again.'}
-      </p>
-      <div className={styles.secret}>
-        <Field label="API key" isLabelHidden>
-          {(control) => (
-            <TextInput
-              {...control}
-              value={key}
-              onChange={() => undefined}
-              onFocus={(event) => event.currentTarget.select()}
-              readOnly
-              mono
-            />
-          )}
-        </Field>
-        <CopyButton what="API key" text={key} />
-      </div>
-    </>
+    <ShownOnceDialog
+      onClose={onClose}
+      title={`The key ${made.name}`}
+      what="key"
+      label="API key"
+      value={made.key}
+    >
+      It may act as {made.scopes.join(', ')}. Send it as <code>X-API-Key</code>.
+    </ShownOnceDialog>
   );
 }
 

@@ -70,8 +70,12 @@ export function RunFacts({ run }: { readonly run: Run }) {
       )}
       {run.schedule !== null && (
         <Fact name="Schedule">
-          <PageLink page="/runs" query={{ schedule: run.schedule.id }} text={run.schedule.id} /> for{' '}
-          {run.schedule.time}
+          <PageLink
+            page={`/schedules/${encodeURIComponent(run.schedule.id)}`}
+            query={{}}
+            text={run.schedule.id}
+          />{' '}
+          for {run.schedule.time}
         </Fact>
       )}
       {run.rerun_of !== null && (
