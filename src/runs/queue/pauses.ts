@@ -61,7 +61,7 @@ const hasTerm = (kind: string, values: string): string => `(
           )`;
 
 /** Whether the pause `p` holds `runs r` if it is pending. */
-const HOLDS = `${IS_ACTIVE}
+export const HOLDS = `${IS_ACTIVE}
           and (p.definitions is null or r.definition_id = any(p.definitions))
           and (p.creators is null or r.created_by = any(p.creators))
           and (p.schedules is null or r.schedule_id = any(p.schedules))
@@ -69,7 +69,7 @@ const HOLDS = `${IS_ACTIVE}
           and ${hasTerm('selector', 'p.selector')}`;
 
 // No two of these sets are joined but by an index: the planner knows nothing of their sizes.
-const SETTLE = `with given as materialized (
+export const SETTLE = `with given as materialized (
          select q.run_id, q.is_paused as was_paused, exists (select from pauses p where not ${IS_OF_ALL} and ${HOLDS}) as is_paused,
                 exists (select from pauses p where ${IS_OF_ALL} and ${IS_ACTIVE}) as is_held
            from queue q
@@ -140,6 +140,7 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
   readonly #reading = new SharedReading(() => this.#read());
   #known: Known | null = null;
   #heldAll = false;
+  #hasPassed = false;
   #changes = 0;
   #unsubscribe: (() => void) | undefined;
 
@@ -180,7 +181,12 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
     return this.notices?.isListening === true && this.#known?.holdsAll === true;
   }
 
-  /** Calls the listener when no pause holds all runs any longer. @returns a function that unsubscribes */
+  /** Claims pass runs that are held, and do not look for them again: when the pauses are read next, some may be free. */
+  notePassed(): void {
+    this.#hasPassed = true;
+  }
+
+  /** Calls the listener when no pause holds all runs any longer, or runs that claims have passed may be free. @returns a function that unsubscribes */
   onRelease(listener: () => void): () => void {
     this.#releaseListeners.add(listener);
     return () => void this.#releaseListeners.delete(listener);
@@ -253,6 +259,9 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
         order by p.name`,
     );
     for (const listener of this.#readListeners) listener(found);
+    const hasPassed = this.#hasPassed;
+    this.#hasPassed = false;
+    if (hasPassed) for (const listener of this.#releaseListeners) listener();
     if (!isListening || changes !== this.#changes) return found;
     const active = found.filter(isActive);
     const heldAll = this.#heldAll;
