@@ -110,9 +110,13 @@ export function decideGroup(
 
   const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
 
-  const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
-    const fresh = created.get(runId);
-    const run = fresh ?? after.get(runId) ?? before.get(runId);
+  /** @param fresh the run if the group creates it: only limits change it then, whose changes are all that its insertion writes */
+  const change = (
+    runId: string,
+    command: RunCommand,
+    { onlyIn, fresh }: { readonly onlyIn?: readonly RunState[] | undefined; readonly fresh?: CreatedRun | undefined } = {},
+  ): Run => {
+    const run = fresh ?? (created.has(runId) ? undefined : (after.get(runId) ?? before.get(runId)));
     if (!run) throw new RunNotFound(runId);
     if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
     const outcome = decide(run, command, now, policy);
@@ -126,7 +130,11 @@ export function decideGroup(
   };
 
   const cancel = (runId: string, reason: string): Run =>
-    change(runId, { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} });
+    change(
+      runId,
+      { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} },
+      { fresh: created.get(runId) },
+    );
 
   const create = (fresh: NewRun, isHeld = false): CreatedRun => {
     const run = createRun(fresh, now);
@@ -141,7 +149,7 @@ export function decideGroup(
   const refusalOf = ({ runId: id, command, onlyIn, refusal }: BatchChange): readonly BatchRefusal[] => {
     if (refusal !== undefined) return [{ id, detail: refusal }];
     try {
-      change(id, command, onlyIn);
+      change(id, command, { onlyIn });
       return [];
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
