@@ -145,7 +145,7 @@ describe('a schedule', () => {
       await service.send('PUT', '/pauses/p', { body: { where: { schedule: ['queueing'] }, reason: 'why' } });
       const paused = (await service.send('GET', `/runs/${held.id}/explain`)).body;
       assert.deepEqual([paused.reason, paused.paused_by.length], ['paused', 1]);
-      assert.match(paused.summary, /before it has ended .*; the pause 'p' holds it: why\.$/);
+      assert.match(paused.summary, /before it has ended .*; the pause 'p' holds it: why\./);
       const pending = (await service.send('GET', '/runs?schedule=queueing&state=PENDING')).body.data;
       assert.deepEqual(
         pending.map(({ reason }: Json) => reason),
