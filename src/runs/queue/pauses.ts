@@ -127,7 +127,8 @@ const FIND = `select r.id, p.name, p.reason, p.until_at as "untilAt"
  * It remembers whether there are any, and whether one is of all runs. A process learns of a change by the notice of its commit, and
  * reads the pauses then. While it does, before it has read them at all, and while notices do not arrive, there may be some: then, and
  * while there are, claims and commands that put runs into the queue ask the database which of their runs are held, and mark the
- * rows of these. The job `pauses` does the same for all other rows after each change.
+ * rows of these. The job `pauses` does the same for all other rows after each change. Until it has, claims pass rows that they do not mark, by the
+ * low-water marks.
  * It is wrong until a notice arrives: until then other processes may assign a run that is held, or leave alone one that is not.
  * Nothing is lost then: a row that is marked in vain is one that the job has still to read.
  * Empty, it costs nothing.
