@@ -44,7 +44,10 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
   },
   schedules: { 404: { detail: "Schedule 'nightly-report' not found" } },
-  pauses: { 404: { detail: "Pause 'move' not found" }, 409: { detail: 'There are 100 pauses, which is the most' } },
+  pauses: {
+    404: { detail: "Pause 'move' not found" },
+    409: { detail: 'There are 100 pauses, which is the most' },
+  },
   secrets: {
     404: { detail: "Secret 'database-password' not found" },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },

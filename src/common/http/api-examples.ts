@@ -159,10 +159,9 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   },
   previewSchedule: { 'every night': { cron: ['30 2 * * *'], timezone: 'Europe/Berlin', count: 5 } },
   pauseSchedule: { 'with a note': { note: 'The warehouse is being moved.' } },
-  backfillSchedule: { 'ten days': { from: '2026-01-01T00:00:00Z', until: '2026-01-10T00:00:00Z' } },
+  backfillSchedule: { 'five days': { from: '2026-01-01T00:00:00Z', until: '2026-01-06T00:00:00Z' } },
   putPause: {
-    'all runs': { where: { all: true }, reason: 'The data centre moves.', until: '2h' },
-    'runs of a team': { where: { label: ['team=vision'] }, reason: 'The budget is used up.' },
+    'runs of a team': { where: { label: ['team=vision'] }, reason: 'The data centre moves.', until: '2h' },
   },
   createRuns: {
     'two runs': {

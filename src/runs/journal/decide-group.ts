@@ -114,7 +114,10 @@ export function decideGroup(
   const change = (
     runId: string,
     command: RunCommand,
-    { onlyIn, fresh }: { readonly onlyIn?: readonly RunState[] | undefined; readonly fresh?: CreatedRun | undefined } = {},
+    {
+      onlyIn,
+      fresh,
+    }: { readonly onlyIn?: readonly RunState[] | undefined; readonly fresh?: CreatedRun | undefined } = {},
   ): Run => {
     const run = fresh ?? (created.has(runId) ? undefined : (after.get(runId) ?? before.get(runId)));
     if (!run) throw new RunNotFound(runId);

@@ -208,9 +208,10 @@ export class QueueRepository {
       await marks.advance((ranges) => findHeads(manager, ranges));
     }
     const mayScanFully = monotonicMs() >= this.#passedAt + PASSED_MS;
-    let found = mayScanFully && marks.isFullScanDue
-      ? await marks.scanFully(scanAll)
-      : await readHeads(manager, marks.ranges, limit, isLocked);
+    let found =
+      mayScanFully && marks.isFullScanDue
+        ? await marks.scanFully(scanAll)
+        : await readHeads(manager, marks.ranges, limit, isLocked);
     if (found.length < limit && mayScanFully && marks.mayScanFully) found = await marks.scanFully(scanAll);
     marks.claim(found);
     return found;

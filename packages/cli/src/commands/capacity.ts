@@ -1,6 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import { callsService, type CliContext, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
+import {
+  callsService,
+  type CliContext,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+} from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
 import { oneLine } from '@longshore/common/shown-text';
 import { ago, type Column, formatFields, formatTable, type TableStyle } from '../terminal/table.js';
@@ -27,15 +33,17 @@ export function addCapacity(program: Command, context: CliContext): void {
     .addOption(integerOption('--vram-mb <mb>', 'memory of the GPU of each in MB', 0, MAX_SIZE))
     .addOption(integerOption('--min <n>', 'so many at least', 0, MAX_WANTED))
     .addOption(integerOption('--max <n>', 'so many at most', 0, MAX_WANTED));
-  callsService(wanted, 'capacity wanted --selector gpu --cpu 4 --max 20').action(async (flags: WantedFlags) => {
-    const session = await openSession(flags, context);
-    const { selector, cpu, ramMb, vramMb, min, max } = flags;
-    const query = { selector, cpu, ram_mb: ramMb, vram_mb: vramMb, min, max };
-    const params = { query };
-    const found = await session.ask((init) => session.client.GET('/capacity/wanted', { params, ...init }));
-    const { output } = context;
-    await (flags.json ? output.json(found) : output.line(`${found.wanted}: ${oneLine(found.because)}`));
-  });
+  callsService(wanted, 'capacity wanted --selector gpu --cpu 4 --max 20').action(
+    async (flags: WantedFlags) => {
+      const session = await openSession(flags, context);
+      const { selector, cpu, ramMb, vramMb, min, max } = flags;
+      const query = { selector, cpu, ram_mb: ramMb, vram_mb: vramMb, min, max };
+      const params = { query };
+      const found = await session.ask((init) => session.client.GET('/capacity/wanted', { params, ...init }));
+      const { output } = context;
+      await (flags.json ? output.json(found) : output.line(`${found.wanted}: ${oneLine(found.because)}`));
+    },
+  );
 }
 
 /** Largest size of a worker, and number of workers. */
