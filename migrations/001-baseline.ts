@@ -19,6 +19,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createWorkers(q);
     await this.#createDefinitionsAndKeys(q);
     await this.#createSchedules(q);
+    await this.#createWebhooks(q);
   }
 
   /** Removes everything, data included. */
@@ -26,6 +27,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
+        webhook_deliveries, webhooks,
         schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
@@ -766,6 +768,70 @@ export class Baseline1795000000001 implements MigrationInterface {
       -- The entry of a bulk operation, which its end completes.
       create unique index audit_entries_bulk_operations on audit_entries (subject)
         where action = 'bulk.start';
+    `);
+  }
+
+  /**
+   * Endpoints that are told of events, and the log of what was sent. A delivery that failed is parked: it is tried again, and later
+   * ones of the same subject wait behind it. Log and endpoint have no foreign key: the log of a removed endpoint expires.
+   */
+  async #createWebhooks(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table webhooks (
+        id uuid primary key,
+        url text not null,
+        description text,
+        events text[] not null check (cardinality(events) > 0),
+        conditions json not null,
+        include text[] not null,
+        secret bytea not null,
+        old_secret bytea,
+        old_secret_until timestamptz(3),
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        gap json,
+        is_enabled boolean not null default true,
+        disabled_reason text,
+        position json not null,
+        replay json,
+        failures integer not null default 0 check (failures >= 0),
+        failing_since timestamptz(3),
+        last_success_at timestamptz(3),
+        probe_at timestamptz(3),
+        lease uuid,
+        lease_until timestamptz(3),
+        constraint webhooks_disabled_reason_check check (disabled_reason is null or not is_enabled),
+        constraint webhooks_old_secret_check check ((old_secret is null) = (old_secret_until is null)),
+        constraint webhooks_failing_check check ((failures = 0) = (failing_since is null)),
+        constraint webhooks_lease_check check ((lease is null) = (lease_until is null))
+      ) with (fillfactor = 50);
+
+      create table webhook_deliveries (
+        id bigint generated always as identity primary key,
+        webhook_id uuid not null,
+        message_id text not null,
+        type text not null,
+        subject text not null,
+        body text not null,
+        created_at timestamptz(3) not null,
+        state text not null check (state in ('parked', 'delivered', 'failed')),
+        tries integer not null check (tries >= 0),
+        due_at timestamptz(3),
+        tried_at timestamptz(3),
+        status smallint,
+        duration_ms integer,
+        detail text,
+        constraint webhook_deliveries_due_check check ((state = 'parked') = (due_at is not null))
+      ) with (
+        fillfactor = 90,
+        autovacuum_vacuum_scale_factor = 0.02,
+        autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_scale_factor = 0.1
+      );
+      create index webhook_deliveries_listed on webhook_deliveries (webhook_id, id);
+      create index webhook_deliveries_by_state on webhook_deliveries (webhook_id, state, id);
+      create index webhook_deliveries_settled on webhook_deliveries (created_at)
+        where state <> 'parked';
     `);
   }
 

@@ -33,6 +33,7 @@ const LAYERS = {
   'src/claims': [...CONTEXT, 'src/runs', 'src/workers'],
   'src/definitions': [...CONTEXT, 'src/runs'],
   'src/secrets': [...CONTEXT, 'src/runs'],
+  'src/webhooks': [...CONTEXT, 'src/runs', 'src/secrets'],
   'src/schedules': [...CONTEXT, 'src/runs', 'src/definitions'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],
   demo: ['src/config', 'packages'],

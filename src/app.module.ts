@@ -25,6 +25,7 @@ import { SchedulingModule } from './common/scheduling/scheduling.module.js';
 import { TracingModule } from './common/tracing/tracing.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import { ClaimsModule } from './claims/claims.module.js';
+import { WebhooksModule } from './webhooks/webhooks.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
 /** The parts of an application. */
@@ -67,6 +68,7 @@ export class AppModule {
         DefinitionsModule,
         SchedulesModule,
         SecretsModule,
+        WebhooksModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

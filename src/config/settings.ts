@@ -5,6 +5,7 @@ import { errorText } from '@longshore/common/errors';
 import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
+import { parseNetworks } from './networks.js';
 import {
   BooleanSetting,
   IntegerSetting,
@@ -238,6 +239,36 @@ export class Settings extends Budgets {
     'Days that entries of the audit log are kept; 0 keeps them for ever.',
   )
   readonly auditRetentionDays: number;
+
+  @BooleanSetting(
+    'SERVICE_WEBHOOK_HTTP',
+    false,
+    'Whether webhooks may have http URLs, which send events in clear text.',
+  )
+  readonly webhookHttp: boolean;
+
+  @TextSetting(
+    'SERVICE_WEBHOOK_NETWORKS',
+    {
+      allowed: 'a comma-separated list of networks in CIDR notation',
+      check: ValidateBy({
+        name: 'isNetworkList',
+        validator: { validate: (text) => parseNetworks(String(text)) !== undefined },
+      }),
+    },
+    'Networks that are not public and that webhooks may reach, such as 10.1.0.0/16; when unset, webhooks reach public addresses only.',
+  )
+  readonly webhookNetworks: string | undefined;
+
+  @TextSetting(
+    'SERVICE_PUBLIC_URL',
+    {
+      allowed: 'an http or https URL without a query',
+      check: /^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/,
+    },
+    'URL under which people reach the service; with it, webhooks send the address of the page of a run.',
+  )
+  readonly publicUrl: string | undefined;
 
   /** With the minimum, every line fits into half of it. */
   @IntegerSetting(

@@ -3,6 +3,7 @@ import { config, mergeMap, share, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
 import { FeedEpochEntity } from '../database/entities/feed.entity.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
+import { rows } from '../database/sql/sql.js';
 import {
   listCommittedEvents,
   toCommittedEvent,
@@ -10,7 +11,7 @@ import {
   type EventPlace,
 } from './events/committed-event.js';
 import { CommittedGroups, type CommittedGroup } from './journal/committed-groups.js';
-import { committedEventsOf } from './journal/decide-group.js';
+import { committedEventsOf } from './journal/committed-groups.js';
 
 /** A page of all events of the deployment. */
 export interface EventPage {
@@ -97,7 +98,45 @@ export class RunEvents implements OnModuleInit {
       has_more: Number(last?.found ?? 0) > found.length,
     };
   }
+
+  /**
+   * A cursor of `read`: of the events that are committed from now on, or of those that were recorded at a time or later. A few
+   * that were recorded before may come first.
+   */
+  async cursorAt(time: Date | null, manager: EntityManager = this.dataSource.manager): Promise<string> {
+    const epochs = await manager.find(FeedEpochEntity);
+    const [row] = await rows<{ commitOrder: string }>(
+      manager,
+      time === null ? 'select commit_order_bound() - 1 as "commitOrder"' : ORDER_AT,
+      time === null ? [] : [new Date(time.getTime() - EVENT_DISORDER_MS).toISOString()],
+    );
+    const place = { commitOrder: row?.commitOrder ?? '0', ...LAST_OF_COMMIT };
+    return encodeEventCursor(place, tokenOf(place, epochs));
+  }
 }
+
+/** No event was recorded longer before the one before it in the order of commits: it is longer than any transaction of the journal. */
+export const EVENT_DISORDER_MS = 3_600_000;
+
+/** Behind all events of a commit order. */
+const LAST_OF_COMMIT = { runId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', index: 2 ** 31 - 1 } as const;
+
+/**
+ * The place in the order of commits before the first event that was recorded at $1, found by halving the range of orders: times
+ * grow with them but for the disorder.
+ */
+const ORDER_AT = `
+  with recursive halves (low, high) as (
+    select coalesce((select min(commit_order) from events), 1) - 1, coalesce((select max(commit_order) from events), 0) + 1
+     union all
+    select case when e.t < $1::timestamptz then middle else low end,
+           case when e.t < $1::timestamptz then high else middle end
+      from (select low, high, low + (high - low) / 2 as middle from halves where high - low > 1) h
+      left join lateral (
+        select t from events where commit_order >= h.middle order by commit_order, run_id, index limit 1
+      ) e on true
+  )
+  select low as "commitOrder" from halves order by high - low limit 1`;
 
 /** @throws InvalidRequest for a malformed cursor */
 function placeBehind(after: string | null, epochs: readonly FeedEpochEntity[]): EventPlace {

@@ -6,7 +6,10 @@ import { SecretsNotConfigured } from '../runs/run.errors.js';
 import { SecretUndecryptable } from './secrets.errors.js';
 
 /** Names a secret; it is authenticated with the value, so that a value moved to another row does not decrypt. */
-export type SecretIdentity = Pick<SecretEntity, 'name' | 'kind'>;
+export interface SecretIdentity {
+  readonly name: string;
+  readonly kind: SecretEntity['kind'] | 'webhook';
+}
 
 const ALGORITHM = 'aes-256-gcm';
 const KEY_ID_BYTES = 8;

@@ -4,7 +4,9 @@ import { MoreThan, Repository } from 'typeorm';
 import { recordChange, type Author } from '../auth/audit-log.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity } from '../database/entities/security.entity.js';
+import { WebhookEntity } from '../database/entities/webhook.entity.js';
 import { execute, rows } from '../database/sql/sql.js';
+import type { SecretIdentity } from './secret-cipher.js';
 
 /** A row of `secrets` without the ciphertext. */
 export type SecretRow = Omit<SecretEntity, 'ciphertext'>;
@@ -18,6 +20,9 @@ const SECRETS = new EntityTable(SecretEntity);
 const NEW_CIPHERTEXTS = SECRETS.unnest(['name', 'ciphertext']);
 /** Whether another key than that of the first parameter encrypts a secret. */
 const NEEDS_ROTATION = 'substr(s.ciphertext, 1, length($1::bytea)) <> $1::bytea';
+const NEW_WEBHOOK_SECRETS = new EntityTable(WebhookEntity).unnest(['id', 'secret', 'oldSecret']);
+const WEBHOOK_NEEDS_ROTATION =
+  '(substr(secret, 1, length($1::bytea)) <> $1::bytea or substr(old_secret, 1, length($1::bytea)) <> $1::bytea)';
 
 @Injectable()
 export class SecretRepository {
@@ -131,11 +136,56 @@ export class SecretRepository {
     });
   }
 
-  /** How many secrets another key than `keyId` encrypts. */
+  /**
+   * Encrypts the secrets of webhooks again that another key than `keyId` encrypts, all of a webhook together.
+   * @param encrypt the new ciphertext; null leaves a webhook as it is
+   * @returns of how many webhooks
+   */
+  rotateWebhooks(
+    keyId: Buffer,
+    encrypt: (identity: SecretIdentity, ciphertext: Buffer) => Buffer | null,
+    by: Author,
+  ): Promise<number> {
+    return this.secrets.manager.transaction(async (manager) => {
+      const old = await rows<Pick<WebhookEntity, 'id' | 'secret' | 'oldSecret'>>(
+        manager,
+        `select id, secret, old_secret as "oldSecret"
+           from webhooks
+          where ${WEBHOOK_NEEDS_ROTATION}
+          order by id
+            for no key update`,
+        [keyId],
+      );
+      const changed = old.flatMap(({ id, secret, oldSecret }) => {
+        const identity = { name: id, kind: 'webhook' } as const;
+        const [next, nextOld] = [encrypt(identity, secret), oldSecret && encrypt(identity, oldSecret)];
+        return next === null || (oldSecret && !nextOld) ? [] : [{ id, secret: next, oldSecret: nextOld }];
+      });
+      if (changed.length === 0) return 0;
+      await execute(
+        manager,
+        `update webhooks w
+            set secret = v.secret, old_secret = v.old_secret
+           from ${NEW_WEBHOOK_SECRETS.sql}
+          where w.id = v.id`,
+        NEW_WEBHOOK_SECRETS.params(changed),
+      );
+      await recordChange(manager, by, {
+        action: 'secret.rotate',
+        subject: keyId.toString('hex'),
+        before: {},
+        after: { webhooks: changed.length },
+      });
+      return changed.length;
+    });
+  }
+
+  /** How many secrets, those of webhooks included, another key than `keyId` encrypts. */
   async countUnrotated(keyId: Buffer): Promise<number> {
     const [counted] = await rows<{ readonly n: number }>(
       this.secrets.manager,
-      `select count(*)::integer as n from ${SECRETS.name} s where ${NEEDS_ROTATION}`,
+      `select ((select count(*) from ${SECRETS.name} s where ${NEEDS_ROTATION})
+             + (select count(*) from webhooks where ${WEBHOOK_NEEDS_ROTATION}))::integer as n`,
       [keyId],
     );
     return counted?.n ?? 0;

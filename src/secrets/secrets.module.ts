@@ -12,5 +12,6 @@ import { SecretsService } from './secrets.service.js';
   imports: [TypeOrmModule.forFeature([SecretEntity])],
   controllers: [SecretsController, RunSecretsController],
   providers: [SecretCipher, SecretRepository, SecretsService, RunSecretsService],
+  exports: [SecretCipher],
 })
 export class SecretsModule {}

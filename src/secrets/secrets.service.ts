@@ -12,7 +12,7 @@ import type { SecretKind } from '../database/entities/security.entity.js';
 import type { Page } from '../database/sql/read-page.js';
 import { MAX_VARIABLES, SECRET_NAME } from '../runs/options/names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
-import { SecretCipher } from './secret-cipher.js';
+import { SecretCipher, type SecretIdentity } from './secret-cipher.js';
 import {
   MAX_LISTED_SECRETS,
   MAX_SECRET_BYTES,
@@ -23,7 +23,7 @@ import {
   type SecretDto,
   type SecretRotationDto,
 } from './secret.dto.js';
-import { SecretRepository, type StoredSecret } from './secret.repository.js';
+import { SecretRepository } from './secret.repository.js';
 import { SecretNotFound, SecretUndecryptable } from './secrets.errors.js';
 
 /** What admins do with secrets. Every method throws SecretsNotConfigured without SERVICE_SECRETS_KEY. */
@@ -67,15 +67,22 @@ export class SecretsService {
   }
 
   /**
-   * Encrypts every secret with the first key of SERVICE_SECRETS_KEY that another one encrypts, in transactions of a
-   * bounded number of secrets. Those whose key is not configured stay as they are.
+   * Encrypts every secret, those of webhooks included, with the first key of SERVICE_SECRETS_KEY that another one encrypts, in
+   * transactions of a bounded number of secrets. Those whose key is not configured stay as they are.
    */
   async rotate(by: Author): Promise<SecretRotationDto> {
     const { keyId } = this.cipher;
-    let rotated = 0;
+    const encrypt = (identity: SecretIdentity, ciphertext: Buffer): Buffer | null =>
+      this.#encryptAgain(identity, ciphertext);
+    let rotated = await this.secrets.rotateWebhooks(keyId, encrypt, by);
     let after = '';
     for (;;) {
-      const batch = await this.secrets.rotateNext(keyId, after, (secret) => this.#encryptAgain(secret), by);
+      const batch = await this.secrets.rotateNext(
+        keyId,
+        after,
+        (secret) => encrypt(secret, secret.ciphertext),
+        by,
+      );
       if (!batch) break;
       rotated += batch.rotated;
       after = batch.last;
@@ -85,12 +92,12 @@ export class SecretsService {
     return { rotated, remaining };
   }
 
-  #encryptAgain(secret: StoredSecret): Buffer | null {
+  #encryptAgain(identity: SecretIdentity, ciphertext: Buffer): Buffer | null {
     try {
-      return this.cipher.encrypt(secret, this.cipher.decrypt(secret, secret.ciphertext));
+      return this.cipher.encrypt(identity, this.cipher.decrypt(identity, ciphertext));
     } catch (error) {
       if (!(error instanceof SecretUndecryptable)) throw error;
-      this.log.warn('cannot rotate a secret', { name: secret.name, reason: error.reason });
+      this.log.warn('cannot rotate a secret', { name: identity.name, reason: error.reason });
       return null;
     }
   }

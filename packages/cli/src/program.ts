@@ -19,6 +19,7 @@ import { addRerun } from './commands/run-rerun.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
 import { addSecrets } from './commands/secrets.js';
+import { addWebhooks } from './commands/webhooks.js';
 import { addWorkers } from './commands/workers.js';
 
 const AFTERWORD = `
@@ -56,6 +57,7 @@ export function makeProgram(context: CliContext): Command {
   addFeed(program, context);
   addKeys(program, context);
   addSecrets(program, context);
+  addWebhooks(program, context);
   addLogin(program, context);
   completeFromService(program, tab(program, { completionCommandName: 'completion' }), context);
   return program;

@@ -24,12 +24,13 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .addBearerAuth({ type: 'http', bearerFormat: 'API key', description: 'The same API key.' }, 'bearer')
     .addTag('runs', 'Create runs and follow them')
     .addTag('definitions', 'Versioned templates for runs')
-    .addTag('schedules', 'Create runs at times')
+    .addTag('schedules', 'Make runs at the times of cron expressions and intervals')
     .addTag('feed', 'Read the events of a topic')
     .addTag('workers', 'Register workers and claim runs')
     .addTag('logs', 'Send and read the output of containers')
     .addTag('bulk', 'Create, change and report many runs in one request')
     .addTag('secrets', 'Store secrets, and read those of a run')
+    .addTag('webhooks', 'Let endpoints be told of events')
     .addTag('operations', 'Health, metrics, API keys, pauses and capacity')
     .build();
   const document = SwaggerModule.createDocument(app, config);

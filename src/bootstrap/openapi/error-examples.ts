@@ -3,6 +3,7 @@ import {
   EXAMPLE_BULK_OPERATION_ID,
   EXAMPLE_CURSOR,
   EXAMPLE_RUN_ID,
+  EXAMPLE_WEBHOOK_ID,
   EXAMPLE_WORKER_ID,
 } from '../../common/http/api-examples.js';
 import type { ErrorDto } from '../../common/http/errors/error.dto.js';
@@ -52,12 +53,22 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: "Secret 'database-password' not found" },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
   },
+  webhooks: { 404: { detail: `Webhook '${EXAMPLE_WEBHOOK_ID}' not found` } },
   'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
 };
 
 /** By the id of the operation. */
 const BY_OPERATION: Readonly<Record<string, Examples>> = {
   createRun: { 400: invalid('image is required') },
+  createWebhook: {
+    400: invalid('url is required'),
+    409: { detail: 'There are 100 webhooks already' },
+    503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
+  },
+  rotateWebhookSecret: {
+    503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
+  },
+  replayWebhook: { 400: invalid('from is required') },
   patchRun: { 400: invalid('priority must be an integer from -2147483648 to 2147483647') },
   labelRun: { 400: invalid('name must be a string without control characters of 1 to 200 characters') },
   cancelRun: { 400: { detail: 'Run is already in terminal state COMPLETED' } },

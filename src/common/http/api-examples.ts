@@ -4,6 +4,7 @@ export const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 export const EXAMPLE_WORKER_ID = 'worker-1';
 export const EXAMPLE_BULK_OPERATION_ID = '019a2b3c-1111-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_API_KEY_ID = '019a2b3c-0000-7000-8000-0c1d2e3f4a5b';
+export const EXAMPLE_WEBHOOK_ID = '019a2b3c-2222-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 export const EXAMPLE_TOPIC = 'word-counts';
 
@@ -54,6 +55,19 @@ export const BULK_OPERATION_ID_PARAM = {
   description: 'Id of the bulk operation, as in the response to its creation.',
   format: 'uuid',
   example: EXAMPLE_BULK_OPERATION_ID,
+} as const;
+
+export const WEBHOOK_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the webhook, as in the response to its creation.',
+  format: 'uuid',
+  example: EXAMPLE_WEBHOOK_ID,
+} as const;
+
+export const WEBHOOK_DELIVERY_ID_PARAM = {
+  name: 'delivery_id',
+  description: 'Id of the delivery, as in the list of deliveries.',
+  example: '1',
 } as const;
 
 /** Events of each type by name, for `@ApiBody`. */
@@ -159,7 +173,17 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   },
   previewSchedule: { 'every night': { cron: ['30 2 * * *'], timezone: 'Europe/Berlin', count: 5 } },
   pauseSchedule: { 'with a note': { note: 'The warehouse is being moved.' } },
-  backfillSchedule: { 'five days': { from: '2026-01-01T00:00:00Z', until: '2026-01-06T00:00:00Z' } },
+  backfillSchedule: { 'four days': { from: '2026-01-01T00:00:00Z', until: '2026-01-05T00:00:00Z' } },
+  createWebhook: {
+    'failures of a team': {
+      url: 'https://1.1.1.1/hooks/longshore',
+      events: ['run.failed', 'run.recovered'],
+      where: { label: ['team=vision'] },
+    },
+  },
+  updateWebhook: { disable: { enabled: false } },
+  rotateWebhookSecret: { 'both for a day': { keep_old_s: 86_400 } },
+  replayWebhook: { 'the last two hours': { from: '2h' } },
   putPause: {
     'runs of a team': { where: { label: ['team=vision'] }, reason: 'The data centre moves.', until: '2h' },
   },

@@ -7,6 +7,7 @@ import * as runLog from './run-log.entity.js';
 import * as run from './run.entity.js';
 import * as schedule from './schedule.entity.js';
 import * as security from './security.entity.js';
+import * as webhook from './webhook.entity.js';
 import * as worker from './worker.entity.js';
 
 /** The entities of all tables of the service: the classes of these files. */
@@ -19,6 +20,7 @@ export const ENTITIES: readonly EntityClass[] = [
   bulkOperation,
   schedule,
   security,
+  webhook,
   worker,
 ]
   .flatMap((file): unknown[] => Object.values(file))

@@ -81,10 +81,17 @@ export const AUDIT_ACTIONS = [
   'secret.delete',
   'secret.rotate',
   'secret.read',
+  'webhook.create',
+  'webhook.update',
+  'webhook.delete',
+  'webhook.rotate',
+  'webhook.replay',
+  'webhook.redeliver',
+  'webhook.disable',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule, a pause or a secret, or a read of secrets. */
+/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule, a pause, a secret or a webhook, or a read of secrets. */
 @Entity('audit_entries')
 @Index('audit_entries_secret_reads', { synchronize: false })
 @Index('audit_entries_bulk_operations', ['subject'], { unique: true, where: "(action = 'bulk.start'::text)" })

@@ -34,6 +34,8 @@ export interface CommitNotice {
   readonly topics?: Readonly<Record<string, number>>;
   /** Numbers of the newest chunks of logs, by `RUN ATTEMPT`. */
   readonly logs?: Readonly<Record<string, number>>;
+  /** Webhooks were changed. */
+  readonly webhooks?: true;
 }
 
 /** Runs that became claimable. A field that is absent is 0 or unknown. */

@@ -2,7 +2,6 @@ import { DomainError } from '../../common/errors/domain-error.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/run-counts.repository.js';
-import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
@@ -349,18 +348,6 @@ function timersOf(
     return isSame && !rewritten.has(runId) ? [] : [{ runId, dueAt }];
   });
   return [...ofCreated, ...ofChanged];
-}
-
-/** The recorded events, in the order of the commands. */
-export function committedEventsOf({ entries, endedAttempts, after }: Changes): CommittedEvent[] {
-  return entries.flatMap((entry) => {
-    const run = after.get(entry.runId);
-    if (!run) return [];
-    const isOfEntry = ({ runId, attempt }: EndedAttempt): boolean =>
-      runId === entry.runId && attempt === entry.attempt;
-    const { workerId } = (entry.attempt !== run.attempt && endedAttempts.find(isOfEntry)) || run;
-    return [toCommittedEvent(entry, { topic: run.topic, workerId })];
-  });
 }
 
 /** The worker that held the run before a change and does not hold it afterwards. */

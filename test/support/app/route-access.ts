@@ -76,6 +76,16 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /secrets': [],
   'DELETE /secrets/{name}': [],
   'POST /secrets/rotate': [],
+  'POST /webhooks': [],
+  'GET /webhooks': [],
+  'GET /webhooks/{id}': [],
+  'PATCH /webhooks/{id}': [],
+  'DELETE /webhooks/{id}': [],
+  'POST /webhooks/{id}/rotate-secret': [],
+  'POST /webhooks/{id}/test': [],
+  'GET /webhooks/{id}/deliveries': [],
+  'POST /webhooks/{id}/deliveries/{delivery_id}/redeliver': [],
+  'POST /webhooks/{id}/replay': [],
 };
 
 /** Routes that serve keys bound to workers; what they are told depends on the request. */

@@ -57,4 +57,5 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '750 ms',
   ],
   'docs/writing-images.md': ['10 seconds'],
+  'docs/webhooks.md': ['10 %', '15 seconds', '30 seconds', '5 s'],
 };

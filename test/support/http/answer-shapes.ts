@@ -39,6 +39,11 @@ const SHAPES = {
   StartedBulkOperation: component('BulkOperationStarted'),
   BulkPreview: component('BulkOperationPreview'),
   BulkOperation: withIdOfVersion7('BulkOperation'),
+  Webhook: withIdOfVersion7('Webhook'),
+  Webhooks: listOf(withIdOfVersion7('Webhook')),
+  WebhookWithSecret: withIdOfVersion7('WebhookWithSecret'),
+  WebhookDelivery: component('WebhookDelivery'),
+  WebhookDeliveries: listOf(component('WebhookDelivery')),
   RecordedEvents: resultsOf(component('RecordedEvent')),
 } as const satisfies Readonly<Record<string, Schema>>;
 
