@@ -58,14 +58,14 @@ const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.ru
         ) head
         limit $6::integer`;
 
-/** Runs of a range that are checked for pauses at once. */
-const CHECKED = 20_000;
+/** Runs that are checked for pauses at once, at most. */
+const MAX_CHECKED = 40_000;
 
 // Of the first priority in a range, the first run that no pause holds, or the last that was checked. The check is no join: the planner knows
 // nothing of the sizes.
 const firstOpen = (range: string): string => `(
             with checked as materialized (
-              select q.priority, q.created_at, q.run_id from queue q where ${range} limit ${CHECKED}
+              select q.priority, q.created_at, q.run_id from queue q where ${range} limit $6::integer
             ),
             first as materialized (select * from checked where priority = (select max(priority) from checked))
             select one.*
@@ -114,7 +114,8 @@ export async function findOpenHeads(
   manager: EntityManager,
   ranges: readonly QueueRange[],
 ): Promise<(QueuePosition | null)[]> {
-  return firstOfEach(ranges, await rows(manager, FIND_OPEN, rangeParams(ranges)));
+  const limit = Math.ceil(MAX_CHECKED / ranges.length);
+  return firstOfEach(ranges, await rows(manager, FIND_OPEN, [...rangeParams(ranges), limit]));
 }
 
 function firstOfEach(
