@@ -69,7 +69,7 @@ export const HOLDS = `${IS_ACTIVE}
           and ${hasTerm('selector', 'p.selector')}`;
 
 // No two of these sets are joined but by an index: the planner knows nothing of their sizes.
-export const SETTLE = `with given as materialized (
+const SETTLE = `with given as materialized (
          select q.run_id, q.is_paused as was_paused, exists (select from pauses p where not ${IS_OF_ALL} and ${HOLDS}) as is_paused,
                 exists (select from pauses p where ${IS_OF_ALL} and ${IS_ACTIVE}) as is_held
            from queue q

@@ -59,7 +59,7 @@ const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.ru
         limit $6::integer`;
 
 /** Runs that are checked for pauses at once, at most. */
-const MAX_CHECKED = 40_000;
+const MAX_CHECKED = 20_000;
 
 // Of the first priority in a range, the first run that no pause holds, or the last that was checked. The check is no join: the planner knows
 // nothing of the sizes.
