@@ -128,9 +128,11 @@ export class CandidateSelector {
   /** The head of the plain lane, without paused runs. */
   async #readHead(manager: EntityManager, limit: number, isLocked: boolean): Promise<readonly QueueHead[]> {
     const { queue } = this;
+    const mayForget = queue.mayForget(manager);
     const head = await queue.readFirst(manager, limit, isLocked);
     const open = await queue.leavePaused(manager, head);
     if (open.length === head.length) return head;
+    if (mayForget) await queue.passPaused(manager);
     return queue.leavePaused(manager, await queue.readFirst(manager, limit + BEHIND_PAUSED, isLocked));
   }
 

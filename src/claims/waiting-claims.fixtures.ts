@@ -39,7 +39,7 @@ export function setUp(strategy: 'direct' | 'fit' = 'direct') {
       announceFreeWorkers: nothing,
     },
     strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
-    { onRelease: () => () => undefined },
+    { onRelease: () => () => undefined, holdAll: false },
   );
   const woken: { name: string; wakeUp: WakeUp }[] = [];
   const ended: string[] = [];

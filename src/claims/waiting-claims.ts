@@ -80,7 +80,7 @@ export class WaitingClaims implements OnModuleDestroy {
     @Inject(CommitNotices) private readonly notices: NoticeSource,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
-    @Inject(Pauses) private readonly pauses: Pick<Pauses, 'onRelease'>,
+    @Inject(Pauses) private readonly pauses: Pick<Pauses, 'onRelease' | 'holdAll'>,
   ) {
     this.#waves = new Waves(this.#waiters, strategy.isFifo === true);
     if (!strategy.isFifo) journal.announceFreeWorkers();
@@ -222,7 +222,7 @@ export class WaitingClaims implements OnModuleDestroy {
     this.#workers.emit(`capacity:${workerId}`);
   }
 
-  /** Notices may have been lost, or a pause of all runs has ended: every claim tries once. */
+  /** Notices may have been lost, or runs that pauses held back are free: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
     this.#descriptions.forgetOffers();
@@ -231,6 +231,6 @@ export class WaitingClaims implements OnModuleDestroy {
 
   #startWave(remaining: number, lanes: readonly Lane[] | null, mayInclude: Wave['mayInclude']): void {
     this.#version += 1;
-    this.#waves.start({ version: this.#version, remaining, lanes, mayInclude });
+    if (!this.pauses.holdAll) this.#waves.start({ version: this.#version, remaining, lanes, mayInclude });
   }
 }

@@ -69,6 +69,7 @@ type Template = Omit<
   | 'description'
   | 'inputSpecs'
   | 'outputSpecs'
+  | 'applied'
   | 'createdAt'
   | 'createdBy'
   | 'createdByName'

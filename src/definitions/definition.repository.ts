@@ -20,7 +20,7 @@ const UPSERT_LOCK = 1_417_208_835;
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
 const GIVEN = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
-const REPLACED = DEFINITIONS.except('createdAt', 'createdBy', 'createdByName', 'creationOrder');
+const REPLACED = DEFINITIONS.except('applied', 'createdAt', 'createdBy', 'createdByName', 'creationOrder');
 const NEW_VERSION = DEFINITIONS.unnest(GIVEN, { firstParam: 2 });
 const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(GIVEN)}, created_at, updated_at)
        select ${DEFINITIONS.columns(GIVEN, 'v')}, clock_timestamp(), clock_timestamp()
@@ -28,7 +28,7 @@ const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(GIVE
         where exists (select from ${DEFINITIONS.name} o where o.id = v.id and o.version = v.version)
            or (select count(*) from ${DEFINITIONS.name} o where o.id = v.id) < $1::integer
            on conflict (id, version) do update
-          set ${DEFINITIONS.set(REPLACED, 'excluded')}
+          set ${DEFINITIONS.set(REPLACED, 'excluded')}, applied = coalesce(excluded.applied, d.applied)
     returning ${DEFINITIONS.select('d')}, d.xmax = 0 as created`;
 
 @Injectable()
@@ -51,6 +51,7 @@ export class DefinitionRepository {
       inputSpecs: stringifyJson(row.inputSpecs),
       outputSpecs: stringifyJson(row.outputSpecs),
       attributes: row.attributes && stringifyJson(row.attributes),
+      applied: row.applied && stringifyJson(row.applied),
     };
     const { id, version } = row;
     return this.definitions.manager.transaction(async (manager) => {

@@ -83,11 +83,18 @@ export class DefinitionsService {
   }> {
     const { toStore, warnings } = this.#checked(body, by);
     const now = new Date();
-    const { createdAt, createdBy, createdByName } = (await this.definitions.find(body.id, body.version)) ?? {
+    const before = await this.definitions.find(body.id, body.version);
+    const { createdAt, createdBy, createdByName } = before ?? { ...toStore, createdAt: now };
+    const applied = toStore.applied ?? before?.applied ?? null;
+    const row = {
       ...toStore,
-      createdAt: now,
+      applied,
+      createdAt,
+      createdBy,
+      createdByName,
+      updatedAt: now,
+      creationOrder: '0',
     };
-    const row = { ...toStore, createdAt, createdBy, createdByName, updatedAt: now, creationOrder: '0' };
     const run = createRun(newRun({ image: body.image }, {}), now);
     const able = await this.runs.countAbleWorkers({
       ...run,
@@ -246,6 +253,7 @@ function toRow(body: CreateDefinitionDto, { keyId, name }: Caller): DefinitionRo
     ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
+    applied: body.applied ?? null,
     createdBy: keyId,
     createdByName: name,
     updatedBy: keyId,

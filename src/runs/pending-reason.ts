@@ -35,15 +35,13 @@ export function noneByReason(): ReasonCounts {
   return Object.fromEntries(PENDING_REASON_NAMES.map((reason) => [reason, 0])) as ReasonCounts;
 }
 
-/** The reason that the run itself tells; null: it may be claimed as far as it knows. */
-export function ownReason({
-  notBefore,
-  startAt,
-}: {
-  readonly notBefore: Date | null;
-  readonly startAt: Date | null;
-}): PendingReason | null {
-  if (notBefore === null) return null;
-  if (isHeld({ notBefore })) return 'concurrency';
-  return notBefore.getTime() === startAt?.getTime() ? 'start_at' : 'back_off';
+/** The reason that the run itself and pauses tell; null: it may be claimed as far as they know. */
+export function ownReason(
+  { notBefore, startAt }: { readonly notBefore: Date | null; readonly startAt: Date | null },
+  isPaused: boolean,
+): PendingReason | null {
+  if (notBefore !== null && !isHeld({ notBefore }))
+    return notBefore.getTime() === startAt?.getTime() ? 'start_at' : 'back_off';
+  if (isPaused) return 'paused';
+  return notBefore === null ? null : 'concurrency';
 }

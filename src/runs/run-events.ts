@@ -10,8 +10,7 @@ import {
   type CommittedEvent,
   type EventPlace,
 } from './events/committed-event.js';
-import { CommittedGroups, type CommittedGroup } from './journal/committed-groups.js';
-import { committedEventsOf } from './journal/decide-group.js';
+import { committedEventsOf, CommittedGroups, type CommittedGroup } from './journal/committed-groups.js';
 
 /** A page of all events of the deployment. */
 export interface EventPage {

@@ -11,8 +11,8 @@ import type { OpenRun } from './fires/plan-fires.js';
 /** Seconds for which other processes leave a schedule alone that one fires. */
 const LEASE_S = 10;
 
-/** Runs of a schedule that have not ended and are read at once. */
-export const MAX_OPEN = 100;
+/** Runs of a schedule that the next one replaces, at most: as many as a backfill makes. */
+const MAX_REPLACED = 1_000;
 
 /** First half of the advisory locks of schedules; the second is a hash of the id. */
 const PUT_LOCK = 1_417_208_836;
@@ -77,12 +77,13 @@ export class ScheduleRepository {
 
   /** Stores a schedule as a whole, and tells every process when it is due. */
   async put(manager: EntityManager, schedule: StoredSchedule, now: Date): Promise<ScheduleEntity> {
-    const { run, labels, cron } = schedule;
+    const { run, labels, cron, applied } = schedule;
     const values = {
       ...schedule,
       run: stringifyJson(run),
       labels: labels && stringifyJson(labels),
       cron: cron && stringifyJson(cron),
+      applied: applied && stringifyJson(applied),
     };
     const [stored] = await rows<ScheduleEntity>(manager, PUT, NEW.params([values]));
     if (!stored) throw new Error('a schedule was not stored');
@@ -200,6 +201,18 @@ export class ScheduleRepository {
     );
   }
 
+  /** Lets processes take schedules at once that were taken and are still due. */
+  async giveBack(ids: readonly string[]): Promise<void> {
+    await execute(
+      this.dataSource,
+      `update ${SCHEDULES.name}
+          set due_at = clock_timestamp()
+        where id = any($1::text[])
+          and next_at <= clock_timestamp()`,
+      [ids],
+    );
+  }
+
   /** Milliseconds until a schedule is due; null: none will be. */
   async nextDueInMs(): Promise<number | null> {
     const [row] = await rows<{ ms: number | null }>(
@@ -211,21 +224,23 @@ export class ScheduleRepository {
     return row?.ms ?? null;
   }
 
-  /** The runs of each schedule that have not ended, the oldest first, some at most. */
+  /** The runs of each schedule that have not ended, as far as its rule for overlaps depends on them: one that waits, then the oldest. */
   async listOpen(ids: readonly string[]): Promise<ReadonlyMap<string, readonly OpenRun[]>> {
     const found = await rows<OpenRun & { readonly scheduleId: string }>(
       this.dataSource,
       `select s.id as "scheduleId", r.id, r.not_before is not distinct from $2::timestamptz as "isHeld"
-         from unnest($1::text[]) as s (id)
+         from ${SCHEDULES.name} s
         cross join lateral (
           select one.id, one.created_at, one.not_before
             from runs one
            where one.schedule_id = s.id
              and one.outcome = 'OPEN'
-           order by one.created_at, one.id
-           limit ${MAX_OPEN}
+           order by (one.not_before is not distinct from $2::timestamptz) desc, one.created_at, one.id
+           limit case s.overlap when 'cancel_previous' then ${MAX_REPLACED} else 2 end
         ) r
-        order by r.created_at, r.id`,
+        where s.id = any($1::text[])
+          and s.overlap <> 'allow'
+        order by "isHeld" desc, r.created_at, r.id`,
       [ids, HELD.toISOString()],
     );
     const bySchedule = new Map<string, OpenRun[]>(ids.map((id) => [id, []]));
@@ -234,9 +249,9 @@ export class ScheduleRepository {
   }
 
   /** Those of the schedules whose last runs have all FAILED, as many as pause them. */
-  async listFailing(ids: readonly string[]): Promise<readonly string[]> {
+  async listFailing(ids: readonly string[], manager?: EntityManager): Promise<readonly string[]> {
     const found = await rows<{ id: string }>(
-      this.dataSource,
+      manager ?? this.dataSource,
       `select s.id
          from ${SCHEDULES.name} s
         cross join lateral (

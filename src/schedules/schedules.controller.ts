@@ -20,6 +20,7 @@ import { ApiResource } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
+import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { BackfillResultDto, ScheduleDto, ScheduleFireDto, SchedulePreviewDto } from './dto/schedule.dto.js';
 import {
@@ -70,13 +71,18 @@ export class SchedulesController {
   /**
    * Create a schedule, or replace it
    * @remarks If it has other times than before, they begin from now; else a time that is due stays due. A pause stays unless `paused` is given.
+   * With `dry_run=true` nothing is stored.
    */
   @Put(':id')
   @ApiParam(SCHEDULE_ID_PARAM)
   @ApiCreatedResponse({ type: ScheduleDto, description: 'The schedule was created.' })
-  @ApiOkResponse({ type: ScheduleDto, description: 'The schedule was replaced.' })
+  @ApiOkResponse({
+    type: ScheduleDto,
+    description: 'The schedule was replaced. With `dry_run=true`: what would be stored.',
+  })
   async putSchedule(
     @Param('id') id: string,
+    @Query() { dry_run: isDryRun }: CreateRunQueryDto,
     @Body() body: PutScheduleDto,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
@@ -86,7 +92,7 @@ export class SchedulesController {
       throw new InvalidRequest(
         'The id of a schedule is 1 to 128 letters, digits and . _ -, starting with a letter or digit',
       );
-    const { schedule, created } = await this.schedules.put(id, body, caller);
+    const { schedule, created } = await this.schedules.put(id, body, caller, isDryRun);
     response.status(created ? 201 : 200);
     return schedule;
   }

@@ -62,11 +62,12 @@ export class SchedulesService {
     private readonly fires: FiresService,
   ) {}
 
-  /** Stores a schedule, or replaces it. @throws InvalidRequest */
+  /** Stores a schedule, or replaces it. @param isDryRun only tells what would be stored @throws InvalidRequest */
   async put(
     id: string,
     body: PutScheduleDto,
     by: Caller,
+    isDryRun = false,
   ): Promise<{ readonly schedule: ScheduleDto; readonly created: boolean }> {
     const given = await this.#checked(id, body, by);
     const { stored, created } = await this.dataSource.transaction(async (manager) => {
@@ -81,6 +82,7 @@ export class SchedulesService {
         ...given,
         ...pause,
         id,
+        applied: body.applied ?? before?.applied ?? null,
         createdAt: before?.createdAt ?? now,
         createdBy: before ? before.createdBy : by.keyId,
         createdByName: before ? before.createdByName : by.name,
@@ -90,6 +92,7 @@ export class SchedulesService {
         failuresSince: before && before.pausedAt === null ? before.failuresSince : now,
         ...advanceTo({ id, jitterS: given.jitterS }, nextAt),
       };
+      if (isDryRun) return { stored: { ...NO_FIRES, ...before, ...after }, created: false };
       const schedule = await this.schedules.put(manager, after, now);
       await recordChange(manager, by, {
         action: before ? 'schedule.replace' : 'schedule.create',
@@ -158,12 +161,13 @@ export class SchedulesService {
     return this.#show(paused);
   }
 
-  /** Pauses it because its runs fail, unless it is paused. */
+  /** Pauses it because its last runs have all FAILED, if that is still so. */
   async pauseFailing(id: string): Promise<void> {
-    await this.#change(id, async (manager, before, now) => {
-      if (before.pausedAt !== null) return;
-      const note = `The last ${before.pauseAfterFailures} runs have FAILED`;
-      await this.#pause(manager, before, { now, note, by: null });
+    await this.dataSource.transaction(async (manager) => {
+      const before = await this.schedules.find(id, manager);
+      if (!before || (await this.schedules.listFailing([id], manager)).length === 0) return;
+      const now = await currentTime(manager);
+      await this.#pause(manager, before, { now, note: failingNote(before), by: null });
     });
   }
 
@@ -288,10 +292,16 @@ export class SchedulesService {
   }
 }
 
+/** Why a schedule is paused whose runs fail. */
+export function failingNote({ pauseAfterFailures }: Pick<ScheduleEntity, 'pauseAfterFailures'>): string {
+  return `The last ${pauseAfterFailures} runs have FAILED`;
+}
+
 /** What a body determines of a schedule. */
 type Definition = Omit<
   StoredSchedule,
   | 'id'
+  | 'applied'
   | 'createdAt'
   | 'createdBy'
   | 'createdByName'
@@ -305,6 +315,16 @@ type Definition = Omit<
 >;
 
 const NO_PAUSE = { pausedAt: null, pausedNote: null, pausedByName: null } as const;
+
+/** Fields of a schedule that is not stored yet. */
+const NO_FIRES = {
+  revision: '0',
+  failedInRow: 0,
+  created: '0',
+  skippedOverlap: '0',
+  skippedMissed: '0',
+  failed: '0',
+} as const;
 
 /** The pause of a schedule that is to be paused: the one that it has, or a new one. */
 function pauseOf(before: ScheduleEntity | null, now: Date, by: Author) {

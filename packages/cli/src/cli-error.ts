@@ -11,6 +11,8 @@ export const EXIT = {
   failed: 1,
   /** Wrong arguments. */
   usage: 2,
+  /** Of a plan that was only printed: it has something to do. */
+  wouldChange: 2,
   /** The service does not respond, or rejects the key. */
   unreachable: 3,
   /** Ctrl-C (128 + SIGINT). */

@@ -56,6 +56,8 @@ export interface ListOptions<T> {
   /** Asks for a page; an empty one ends the list. */
   readonly page: (client: LongshoreClient, asked: CallInit & PageParams) => Promise<Answered<readonly T[]>>;
   readonly cursorOf: (row: T) => string;
+  /** The most that the API gives at once, if that is not 1,000. */
+  readonly pageSize?: number;
 }
 
 interface PageParams {
@@ -64,25 +66,35 @@ interface PageParams {
 
 const PAGE = 1000;
 
+/** Asks for all pages of a list, one after the other. */
+export async function* readPages<T>(
+  session: Session,
+  { page, cursorOf, pageSize = PAGE }: Pick<ListOptions<T>, 'page' | 'cursorOf' | 'pageSize'>,
+): AsyncGenerator<readonly T[]> {
+  for (let after: string | undefined; ;) {
+    const params = { query: { limit: pageSize, ...(after === undefined ? {} : { after }) } };
+    const rows = await session.ask((init) => page(session.client, { params, ...init }));
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    after = cursorOf(last);
+  }
+}
+
 /** Makes a command print all pages of a list: as a table, or with `--json` as one value per line. */
 export function printsList<T>(
   command: Command,
   example: string,
   context: CliContext,
-  { columns, empty, page, cursorOf }: ListOptions<T>,
+  { columns, empty, ...pages }: ListOptions<T>,
 ): void {
   callsService(command, example).action(async ({ json, ...flags }: ServiceFlags) => {
     const session = await openSession(flags, context);
     const { output } = context;
     const all: T[] = [];
-    for (let after: string | undefined; ;) {
-      const params = { query: { limit: PAGE, ...(after === undefined ? {} : { after }) } };
-      const rows = await session.ask((init) => page(session.client, { params, ...init }));
+    for await (const rows of readPages(session, pages)) {
       if (json) await output.json(...rows);
       else all.push(...rows);
-      const last = rows.at(-1);
-      if (last === undefined) break;
-      after = cursorOf(last);
     }
     if (json) return;
     if (all.length === 0) output.note(empty);

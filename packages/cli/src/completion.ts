@@ -13,7 +13,7 @@ const PLAIN = /^[\w.:@%+=/-]+$/;
 
 type Choice = readonly [value: string, description: string];
 
-/** Lets completions of arguments name what the service has: runs, definitions and their inputs, workers. */
+/** Lets completions of arguments name what the service has: runs, definitions and their inputs, schedules, workers. */
 export function completeFromService(program: Command, root: RootCommand, context: CliContext): void {
   const complete = program.commands.find((one) => one.name() === 'complete');
   complete?.hook('preAction', async (_, { args }) => {
@@ -64,10 +64,11 @@ async function addChoices(
 }
 
 /** What an argument names, by the group of its command. */
-const KINDS: Readonly<Record<string, 'runs' | 'definitions' | 'workers'>> = {
+const KINDS: Readonly<Record<string, 'runs' | 'definitions' | 'schedules' | 'workers'>> = {
   'run run': 'runs',
   'run other': 'runs',
   'def name': 'definitions',
+  'schedule schedule': 'schedules',
   'workers id': 'workers',
 };
 
@@ -96,6 +97,12 @@ class Ask {
     const params = { query: { limit: MOST, ...(word === '' ? {} : { search: word }) } };
     const { data = [] } = await this.session.client.GET('/latest-definitions', { params, ...this.init });
     return data.map(({ id, image }): Choice => [id, oneLine(image)]).filter(isPlain);
+  }
+
+  async schedules(word: string): Promise<readonly Choice[]> {
+    const params = { query: { limit: MOST, ...(word === '' ? {} : { search: word }) } };
+    const { data = [] } = await this.session.client.GET('/schedules', { params, ...this.init });
+    return data.map(({ id, description }): Choice => [id, oneLine(description ?? '')]).filter(isPlain);
   }
 
   async inputs(name: string): Promise<readonly Choice[]> {

@@ -4,6 +4,7 @@ import { packageVersion } from '@longshore/common/settings/package-version';
 import { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
 import { completeFromService } from './completion.js';
+import { addApply } from './commands/apply.js';
 import { addBulk } from './commands/bulk.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
@@ -18,13 +19,14 @@ import { addRunLists } from './commands/run-list.js';
 import { addRerun } from './commands/run-rerun.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
+import { addSchedules } from './commands/schedules.js';
 import { addSecrets } from './commands/secrets.js';
 import { addWebhooks } from './commands/webhooks.js';
 import { addWorkers } from './commands/workers.js';
 
 const AFTERWORD = `
-Exit codes: 0 done, of a run that is followed COMPLETED; 1 refused, or the run is FAILED or CANCELLED; 2 wrong arguments;
-3 the service gives no answer or refuses the key; 130 Ctrl-C.
+Exit codes: 0 done, of a run that is followed COMPLETED; 1 refused, or the run is FAILED or CANCELLED; 2 wrong arguments,
+of apply --dry-run also that something would change; 3 the service gives no answer or refuses the key; 130 Ctrl-C.
 
 Every command has a --help with examples. Start with: longshore login`;
 
@@ -51,6 +53,8 @@ export function makeProgram(context: CliContext): Command {
   addRerun(run, context);
   addBulk(program, context);
   addDefinitions(program, context);
+  addSchedules(program, context);
+  addApply(program, context);
   addWorkers(program, context);
   addCapacity(program, context);
   addPauses(program, context);

@@ -1,20 +1,23 @@
-"""Definitions and secrets."""
+"""Definitions, schedules and secrets."""
 
 from __future__ import annotations
 
 import base64
 import re
 import warnings
+from datetime import datetime, timezone
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
 from .connection import Connection
 from .run import JsonObject, quoted
 
 PAGE = 200
+# The most that the service gives of schedules.
+SCHEDULES = 100
 
 
 class Catalog(Connection):
-    """Calls about definitions and secrets."""
+    """Calls about definitions, schedules and secrets."""
 
     def apply(self, definition: Mapping[str, Any]) -> JsonObject:
         """Stores a version of a definition, in place of the one with its id and version. What the service doubts is warned of."""
@@ -36,6 +39,39 @@ class Catalog(Connection):
         if (version is None) != all:
             raise ValueError("name the version, or give all=True")
         self._ask("DELETE", f"/definitions/{quoted(name)}", query={"version": version, "all": "true" if all else None})
+
+    def schedules(self) -> Iterator[JsonObject]:
+        """Yields all schedules, by id, each with its next times and what became of the last ones."""
+        return self._pages("/schedules", lambda each: str(each["id"]), most=SCHEDULES)
+
+    def schedule(self, name: str) -> JsonObject:
+        """A schedule, with its next times and what became of the last ones."""
+        return self._object("GET", f"/schedules/{quoted(name)}")
+
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> JsonObject:
+        """Creates a schedule, or replaces it as a whole; a pause stays unless `paused` is given."""
+        return self._object("PUT", f"/schedules/{quoted(name)}", body=schedule)
+
+    def delete_schedule(self, name: str) -> None:
+        """Deletes a schedule, with what became of its times; its runs stay."""
+        self._ask("DELETE", f"/schedules/{quoted(name)}")
+
+    def pause_schedule(self, name: str, note: Optional[str] = None) -> JsonObject:
+        """Makes no runs until it is resumed."""
+        return self._object("POST", f"/schedules/{quoted(name)}/pause", body={"note": note})
+
+    def resume_schedule(self, name: str) -> JsonObject:
+        """Goes on with the next time; those of the pause are not made up for."""
+        return self._object("POST", f"/schedules/{quoted(name)}/resume")
+
+    def backfill_schedule(self, name: str, start: datetime, until: datetime) -> JsonObject:
+        """Makes a run for each time of the past, from the first to the last, that has none; at most for 1,000."""
+        body = {"from": start.astimezone(timezone.utc).isoformat(), "until": until.astimezone(timezone.utc).isoformat()}
+        return self._object("POST", f"/schedules/{quoted(name)}/backfill", body=body)
+
+    def fires(self, name: str) -> Iterator[JsonObject]:
+        """Yields what became of the times of a schedule, the newest first."""
+        return self._pages(f"/schedules/{quoted(name)}/fires", lambda each: str(each["id"]))
 
     def secrets(self) -> Iterator[JsonObject]:
         """Yields names, kinds and times of secrets, by name; never values. Needs a key with the scope admin."""
@@ -70,10 +106,12 @@ class Catalog(Connection):
         """Deletes a secret; runs that need it fail. Needs a key with the scope admin."""
         self._ask("DELETE", f"/secrets/{quoted(name)}")
 
-    def _pages(self, path: str, cursor_of: Callable[[JsonObject], str]) -> Iterator[JsonObject]:
+    def _pages(
+        self, path: str, cursor_of: Callable[[JsonObject], str], *, most: Optional[int] = None
+    ) -> Iterator[JsonObject]:
         after: Optional[str] = None
         while True:
-            answer = self._ask("GET", path, query={"limit": PAGE, "after": after})
+            answer = self._ask("GET", path, query={"limit": min(PAGE, most or PAGE), "after": after})
             for each in self._read_json(answer):
                 yield each
                 after = cursor_of(each)

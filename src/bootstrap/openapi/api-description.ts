@@ -31,7 +31,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .addTag('bulk', 'Create, change and report many runs in one request')
     .addTag('secrets', 'Store secrets, and read those of a run')
     .addTag('webhooks', 'Let endpoints be told of events')
-    .addTag('operations', 'Health, metrics, API keys and capacity')
+    .addTag('operations', 'Health, metrics, API keys, pauses and capacity')
     .build();
   const document = SwaggerModule.createDocument(app, config);
   Object.assign(document.components?.schemas ?? {}, eventSchemas());

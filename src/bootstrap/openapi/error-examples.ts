@@ -45,6 +45,10 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
   },
   schedules: { 404: { detail: "Schedule 'nightly-report' not found" } },
+  pauses: {
+    404: { detail: "Pause 'move' not found" },
+    409: { detail: 'There are 100 pauses, which is the most' },
+  },
   secrets: {
     404: { detail: "Secret 'database-password' not found" },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
@@ -87,6 +91,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   retryRuns: { 400: invalid('ids is required') },
   createBulkOperation: { 400: invalid('action is required', 'filter is required') },
   reportEvents: { 400: invalid('events is required') },
+  putPause: { 400: invalid('where is required', 'reason is required') },
   previewSchedule: { 400: invalid('cron, every_s: exactly one of the two is required') },
   putSchedule: { 400: invalid('run is required') },
   pauseSchedule: { 400: invalid('note must be a string without control characters of 1 to 500 characters') },

@@ -5,7 +5,7 @@ import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js'
 import { HELD } from '../../runs/machine/run.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import { PLAIN_LANE } from '../../runs/queue/lane.js';
-import { IS_ACTIVE, IS_OF_ALL } from '../../runs/queue/pauses.js';
+import { HOLDS, IS_ACTIVE, IS_OF_ALL } from '../../runs/queue/pauses.js';
 import { requirementList, requirementsOf, type RequiringRun } from '../../runs/requirements.js';
 import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
@@ -162,7 +162,8 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
      ),
      waiting as materialized (
        select id, requirement_id, ${CPU_MILLIS} as cpu_millis, ram_mb, vram_mb,
-              ${GPUS} as gpus, not_before = start_at as is_start, not_before = '${HELD.toISOString()}' as is_held
+              ${GPUS} as gpus, not_before = start_at as is_start, not_before = '${HELD.toISOString()}' as is_held,
+              not_before = '${HELD.toISOString()}' and exists (select from pauses p where ${HOLDS}) as is_paused
          from runs r
         where not_before is not null
         order by not_before
@@ -223,7 +224,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
                   case when is_paused or holds_all then 'paused' when is_admitted then 'ready' else 'held back' end, null, lane::text
              from restricted, pause
             union all
-           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'waiting', id::text, null
+           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, case when is_paused then 'paused' else 'waiting' end, id::text, null
              from waiting
             union all
            select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'in execution', run_id::text, null
@@ -293,7 +294,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
               or coalesce((select sum(ready + waiting) from groups) >= $1::integer, false) as "isAtLeast",
             (select count(*) from waiting where is_start)::integer as "startAt",
             coalesce((select sum(paused) from groups), 0)::integer as paused,
-            (select count(*) from waiting where is_held)::integer as held,
+            (select count(*) from waiting where is_held and not is_paused)::integer as held,
             coalesce((select json_agg(k) from kinds k), '[]') as kinds,
             coalesce((select json_agg(s) from shapes s), '[]') as shapes,
             (select row_to_json(u) from unrestricted u) as unrestricted,

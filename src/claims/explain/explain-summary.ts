@@ -67,11 +67,11 @@ function lackingSecrets(names: readonly string[]): string {
 
 function situation(explanation: Explanation, background: Background): string {
   const { failed } = background;
-  const { state, queue, holder, ended, schedule } = explanation;
+  const { state, queue, holder, ended, schedule, reason, paused_by: pauses } = explanation;
   switch (state) {
     case 'PENDING':
       if (background.isHeld)
-        return `Waits until the run of schedule '${schedule?.id}' before it has ended (overlap: queue_one).`;
+        return `Waits until the run of schedule '${schedule?.id}' before it has ended (overlap: queue_one)${reason === 'paused' ? `; ${paused(pauses)}` : ''}.`;
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
         ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}${repeated(background.losses)}.`

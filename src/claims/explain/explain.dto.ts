@@ -314,7 +314,7 @@ export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | 
     queued_at: run.queuedAt.toISOString(),
     waiting_ms: millisBetween(run.queuedAt, now),
     not_before: isHeld(run) ? null : (run.notBefore?.toISOString() ?? null),
-    start_at: ownReason(run) === 'start_at' ? (run.startAt?.toISOString() ?? null) : null,
+    start_at: ownReason(run, false) === 'start_at' ? (run.startAt?.toISOString() ?? null) : null,
     passed_over_at: place?.passedOverAt?.toISOString() ?? null,
     reserved_for: place?.reservedFor ?? null,
     avoided_worker: run.avoidedWorker,

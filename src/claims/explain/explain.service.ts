@@ -285,9 +285,8 @@ function reasonOf(
   requirements: Requirements,
   judged: readonly ExplainedWorkerDto[],
 ): PendingReason {
-  const own = ownReason(run);
+  const own = ownReason(run, pausedBy.length > 0);
   if (own !== null) return own;
-  if (pausedBy.length > 0) return 'paused';
   if (place?.isAdmitted === false && !place.isPaused) return 'concurrency';
   const able = new Set(judged.filter(({ could_ever: couldEver }) => couldEver).map(({ id }) => id));
   return new WorkerKinds(active).reasonFor(requirements, ({ id }) => able.has(id));

@@ -31,20 +31,19 @@ export class ListReasons implements PendingReasonSource {
     manager: EntityManager,
     runs: readonly RunRecord[],
   ): Promise<ReadonlyMap<string, PendingReason>> {
-    const open = runs.filter((run) => ownReason(run) === null);
     const paused = await this.pauses.find(
       manager,
-      open.map(({ id }) => id),
+      runs.map(({ id }) => id),
     );
+    const open = runs.filter((run) => ownReason(run, paused.has(run.id)) === null);
     const keyed = open.filter(({ concurrencyKey }) => concurrencyKey !== null).map(({ id }) => id);
     const heldBack = new Set(keyed.length === 0 ? [] : await this.queue.listHeldBack(manager, keyed));
-    const isKnown = open.every(({ id }) => paused.has(id) || heldBack.has(id));
+    const isKnown = open.every(({ id }) => heldBack.has(id));
     const kinds = isKnown ? null : await this.#workers.newest();
     return new Map(
       runs.flatMap((run) => {
         const reason =
-          ownReason(run) ??
-          (paused.has(run.id) ? 'paused' : null) ??
+          ownReason(run, paused.has(run.id)) ??
           (heldBack.has(run.id) ? 'concurrency' : kinds?.reasonFor(requirementsOf(run), this.#holds(run)));
         return reason === undefined ? [] : [[run.id, reason]];
       }),

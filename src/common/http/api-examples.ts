@@ -184,6 +184,9 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   updateWebhook: { disable: { enabled: false } },
   rotateWebhookSecret: { 'both for a day': { keep_old_s: 86_400 } },
   replayWebhook: { 'the last two hours': { from: '2h' } },
+  putPause: {
+    'runs of a team': { where: { label: ['team=vision'] }, reason: 'The data centre moves.', until: '2h' },
+  },
   createRuns: {
     'two runs': {
       runs: [

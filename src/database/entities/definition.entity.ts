@@ -18,6 +18,16 @@ export interface InputSpec {
   readonly max_length?: number;
 }
 
+/** What `longshore apply` stored last. */
+export interface Applied {
+  /** Name of the set of files. */
+  readonly set: string;
+  /** Fields that the file gives. */
+  readonly given: string[];
+  /** A digest of each field as it was stored. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
 /** A row of `definitions`: one version of a template. */
 @Entity('definitions')
 @Check('definitions_attempt_timeout_s_check', 'attempt_timeout_s >= 1')
@@ -56,6 +66,8 @@ export class DefinitionEntity {
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
   @Column('text', { name: 'concurrency_on_limit', nullable: true }) concurrencyOnLimit: OnLimit | null;
   @Column('text', { name: 'retry_on', nullable: true }) retryOn: string | null;
+  /** null: it was not stored by `longshore apply`. */
+  @Column('json', { nullable: true }) applied: Applied | null;
   /** API key that created the version, and its name then, as in `runs`. */
   @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
   @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;

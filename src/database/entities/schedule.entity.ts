@@ -1,5 +1,6 @@
 import { Check, Column, Entity, ForeignKey, Index, PrimaryColumn, PrimaryGeneratedColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Applied } from './definition.entity.js';
 
 /** What happens at a time while earlier runs of the schedule have not ended. */
 export const OVERLAPS = ['skip', 'allow', 'queue_one', 'cancel_previous'] as const;
@@ -50,6 +51,8 @@ export class ScheduleEntity {
   /** Seconds back to which times are made up for. */
   @Column('integer', { name: 'window_s' }) windowS: number;
   @Column('integer', { name: 'pause_after_failures', nullable: true }) pauseAfterFailures: number | null;
+  /** null: it was not stored by `longshore apply`. */
+  @Column('json', { nullable: true }) applied: Applied | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column('uuid', { name: 'created_by', nullable: true }) createdBy: string | null;
   @Column('text', { name: 'created_by_name', nullable: true }) createdByName: string | null;
@@ -67,8 +70,8 @@ export class ScheduleEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'next_at', nullable: true }) nextAt: Date | null;
   /** When a process is to look at it: `nextAt` with the jitter, or later while a process does. */
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at', nullable: true }) dueAt: Date | null;
-  /** Changes with every commit that concerns its times. A bigint as decimal string. */
-  @Column('bigint', { default: 0 }) revision: string;
+  /** Grows with every commit that concerns its times, also over a removal. A bigint as decimal string. */
+  @Column('bigint', { default: () => 'next_commit_order()' }) revision: string;
   /** Times in a row of which no run could be made. */
   @Column('integer', { name: 'failed_in_row', default: 0 }) failedInRow: number;
   /** How many of its times had each outcome. Bigints as decimal strings. */

@@ -2,6 +2,8 @@ import type { Type } from '@nestjs/common';
 import { ApiSchema } from '@nestjs/swagger';
 import {
   IsText,
+  IsTextList,
+  IsTextMap,
   JsonObject,
   Nested,
   NestedMap,
@@ -32,6 +34,24 @@ export const NAME = {
 
 /** Inputs, and as many outputs, that a definition may declare. */
 const MAX_SPECS = 1000;
+
+@ApiSchema({
+  name: 'Applied',
+  description: 'What `longshore apply` stored last, by which it tells changes of files from other ones.',
+})
+export class AppliedDto {
+  /** Name of the set of files. */
+  @IsText(NAME)
+  set: string;
+
+  /** Fields that the file gives. */
+  @IsTextList({ min: 1, max: 64 }, { max: 100 })
+  given: string[];
+
+  /** A digest of each field as it was stored. */
+  @IsTextMap({ max: 100, keys: { min: 1, max: 64 }, values: { min: 1, max: 64 } })
+  fields: Readonly<Record<string, string>>;
+}
 
 /** The options of a run, with another form of `args`. */
 const OptionsInputDto: Type<Omit<ExecutionOptionsInputDto, 'args'>> = ExecutionOptionsInputDto;
@@ -84,6 +104,11 @@ export class CreateDefinitionDto extends OptionsInputDto {
   @OptionalField()
   @Nested(() => EventDeliveryInputDto)
   event_delivery?: EventDeliveryInputDto;
+
+  /** Stays unless given. */
+  @OptionalField()
+  @Nested(() => AppliedDto)
+  applied?: AppliedDto;
 }
 
 @ApiSchema({

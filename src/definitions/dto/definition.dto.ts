@@ -14,6 +14,7 @@ import {
 import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/template-text.js';
 import { ApiArgumentList } from './argument.dto.js';
+import { AppliedDto } from './create-definition.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** Default size of a page, except in the list of all versions. */
@@ -49,6 +50,9 @@ export class DefinitionDto extends OptionsDto {
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
+  /** null: it was not stored by `longshore apply`. */
+  @ApiProperty({ type: AppliedDto, nullable: true })
+  applied: AppliedDto | null;
   /** API key that created the version; null: the service itself. */
   @ApiProperty({ type: CreatedByDto, nullable: true })
   created_by: CreatedByDto | null;
@@ -144,6 +148,7 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     event_delivery: toEventDeliveryDto(row),
     ...options,
     args: options.args ?? null,
+    applied: row.applied,
     created_by: toCreatedByDto(row.createdBy, row.createdByName),
     updated_by: toCreatedByDto(row.updatedBy, row.updatedByName),
     createdAt: row.createdAt.toISOString(),

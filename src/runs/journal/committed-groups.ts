@@ -1,6 +1,8 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Subject } from 'rxjs';
+import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
+import type { EndedAttempt } from '../machine/run.js';
 import type { PendingCommand, Result } from './command.js';
 import type { Changes } from './decide-group.js';
 
@@ -27,4 +29,16 @@ export class CommittedGroups extends Subject<CommittedGroup> implements OnApplic
   onApplicationShutdown(): void {
     this.complete();
   }
+}
+
+/** The recorded events, in the order of the commands. */
+export function committedEventsOf({ entries, endedAttempts, after }: Changes): CommittedEvent[] {
+  return entries.flatMap((entry) => {
+    const run = after.get(entry.runId);
+    if (!run) return [];
+    const isOfEntry = ({ runId, attempt }: EndedAttempt): boolean =>
+      runId === entry.runId && attempt === entry.attempt;
+    const { workerId } = (entry.attempt !== run.attempt && endedAttempts.find(isOfEntry)) || run;
+    return [toCommittedEvent(entry, { topic: run.topic, workerId })];
+  });
 }

@@ -2,7 +2,6 @@ import { DomainError } from '../../common/errors/domain-error.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/run-counts.repository.js';
-import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
@@ -110,9 +109,16 @@ export function decideGroup(
 
   const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
 
-  const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
-    const fresh = created.get(runId);
-    const run = fresh ?? after.get(runId) ?? before.get(runId);
+  /** @param fresh the run if the group creates it: only limits change it then, whose changes are all that its insertion writes */
+  const change = (
+    runId: string,
+    command: RunCommand,
+    {
+      onlyIn,
+      fresh,
+    }: { readonly onlyIn?: readonly RunState[] | undefined; readonly fresh?: CreatedRun | undefined } = {},
+  ): Run => {
+    const run = fresh ?? (created.has(runId) ? undefined : (after.get(runId) ?? before.get(runId)));
     if (!run) throw new RunNotFound(runId);
     if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
     const outcome = decide(run, command, now, policy);
@@ -126,7 +132,11 @@ export function decideGroup(
   };
 
   const cancel = (runId: string, reason: string): Run =>
-    change(runId, { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} });
+    change(
+      runId,
+      { type: 'event', event: serviceCancel('concurrency', reason), reporter: {} },
+      { fresh: created.get(runId) },
+    );
 
   const create = (fresh: NewRun, isHeld = false): CreatedRun => {
     const run = createRun(fresh, now);
@@ -141,7 +151,7 @@ export function decideGroup(
   const refusalOf = ({ runId: id, command, onlyIn, refusal }: BatchChange): readonly BatchRefusal[] => {
     if (refusal !== undefined) return [{ id, detail: refusal }];
     try {
-      change(id, command, onlyIn);
+      change(id, command, { onlyIn });
       return [];
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
@@ -338,18 +348,6 @@ function timersOf(
     return isSame && !rewritten.has(runId) ? [] : [{ runId, dueAt }];
   });
   return [...ofCreated, ...ofChanged];
-}
-
-/** The recorded events, in the order of the commands. */
-export function committedEventsOf({ entries, endedAttempts, after }: Changes): CommittedEvent[] {
-  return entries.flatMap((entry) => {
-    const run = after.get(entry.runId);
-    if (!run) return [];
-    const isOfEntry = ({ runId, attempt }: EndedAttempt): boolean =>
-      runId === entry.runId && attempt === entry.attempt;
-    const { workerId } = (entry.attempt !== run.attempt && endedAttempts.find(isOfEntry)) || run;
-    return [toCommittedEvent(entry, { topic: run.topic, workerId })];
-  });
 }
 
 /** The worker that held the run before a change and does not hold it afterwards. */

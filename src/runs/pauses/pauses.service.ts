@@ -74,18 +74,12 @@ export class PausesService {
     const result = await this.#change(async (manager) => {
       const before = await this.#find(manager, name);
       if (!before) await assertRoom(manager);
-      const {
-        definition = null,
-        label = null,
-        selector = null,
-        schedule = null,
-        created_by: creators = null,
-      } = where;
+      const { definition, label, selector, schedule, created_by: creators } = where;
       const lists = [definition, label, selector, schedule, creators];
       const [row] = await rows<PauseEntity>(manager, PUT, [
         name,
         reason,
-        ...lists.map((list) => list && [...new Set(list)]),
+        ...lists.map((list) => (list ? [...new Set(list)] : null)),
         until?.toISOString() ?? null,
         by.keyId,
         by.name,

@@ -61,7 +61,7 @@ const hasTerm = (kind: string, values: string): string => `(
           )`;
 
 /** Whether the pause `p` holds `runs r` if it is pending. */
-const HOLDS = `${IS_ACTIVE}
+export const HOLDS = `${IS_ACTIVE}
           and (p.definitions is null or r.definition_id = any(p.definitions))
           and (p.creators is null or r.created_by = any(p.creators))
           and (p.schedules is null or r.schedule_id = any(p.schedules))
@@ -69,7 +69,7 @@ const HOLDS = `${IS_ACTIVE}
           and ${hasTerm('selector', 'p.selector')}`;
 
 // No two of these sets are joined but by an index: the planner knows nothing of their sizes.
-const SETTLE = `with given as materialized (
+export const SETTLE = `with given as materialized (
          select q.run_id, q.is_paused as was_paused, exists (select from pauses p where not ${IS_OF_ALL} and ${HOLDS}) as is_paused,
                 exists (select from pauses p where ${IS_OF_ALL} and ${IS_ACTIVE}) as is_held
            from queue q
@@ -127,7 +127,8 @@ const FIND = `select r.id, p.name, p.reason, p.until_at as "untilAt"
  * It remembers whether there are any, and whether one is of all runs. A process learns of a change by the notice of its commit, and
  * reads the pauses then. While it does, before it has read them at all, and while notices do not arrive, there may be some: then, and
  * while there are, claims and commands that put runs into the queue ask the database which of their runs are held, and mark the
- * rows of these. The job `pauses` does the same for all other rows after each change.
+ * rows of these. The job `pauses` does the same for all other rows after each change. Until it has, claims pass rows that they do not mark, by the
+ * low-water marks.
  * It is wrong until a notice arrives: until then other processes may assign a run that is held, or leave alone one that is not.
  * Nothing is lost then: a row that is marked in vain is one that the job has still to read.
  * Empty, it costs nothing.
@@ -140,6 +141,7 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
   readonly #reading = new SharedReading(() => this.#read());
   #known: Known | null = null;
   #heldAll = false;
+  #hasPassed = false;
   #changes = 0;
   #unsubscribe: (() => void) | undefined;
 
@@ -180,7 +182,12 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
     return this.notices?.isListening === true && this.#known?.holdsAll === true;
   }
 
-  /** Calls the listener when no pause holds all runs any longer. @returns a function that unsubscribes */
+  /** Claims pass runs that are held, and do not look for them again: when the pauses are read next, some may be free. */
+  notePassed(): void {
+    this.#hasPassed = true;
+  }
+
+  /** Calls the listener when no pause holds all runs any longer, or runs that claims have passed may be free. @returns a function that unsubscribes */
   onRelease(listener: () => void): () => void {
     this.#releaseListeners.add(listener);
     return () => void this.#releaseListeners.delete(listener);
@@ -253,6 +260,9 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
         order by p.name`,
     );
     for (const listener of this.#readListeners) listener(found);
+    const hasPassed = this.#hasPassed;
+    this.#hasPassed = false;
+    if (hasPassed) for (const listener of this.#releaseListeners) listener();
     if (!isListening || changes !== this.#changes) return found;
     const active = found.filter(isActive);
     const heldAll = this.#heldAll;

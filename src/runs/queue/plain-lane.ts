@@ -5,6 +5,7 @@ import type { QueuedRun } from '../scheduling-strategy.js';
 import { PENDING_COLUMNS, QUEUE_NOTES } from '../storage/run-columns.js';
 import type { QueuePosition } from './lane.js';
 import type { QueueRange } from './low-water-marks.js';
+import { HOLDS } from './pauses.js';
 
 /** A pending run that a claim may assign. */
 export interface PendingRun extends Run {
@@ -57,6 +58,35 @@ const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.ru
         ) head
         limit $6::integer`;
 
+/** Runs that are checked for pauses at once, at most. */
+const MAX_CHECKED = 40_000;
+
+// Of the first priority in a range, the first run that no pause holds, or the last that was checked. The check is no join: the planner knows
+// nothing of the sizes.
+const firstOpen = (range: string): string => `(
+            with checked as materialized (
+              select q.priority, q.created_at, q.run_id from queue q where ${range} limit $6::integer
+            ),
+            first as materialized (select * from checked where priority = (select max(priority) from checked))
+            select one.*
+              from (
+                (select *
+                   from first f
+                  where coalesce((select false from runs r join pauses p on ${HOLDS} where r.id = f.run_id limit 1), true)
+                  limit 1)
+                union all
+                (select * from first order by created_at desc, run_id desc limit 1)
+              ) one
+             limit 1
+          )`;
+const FIND_OPEN = `select s.n, head.priority, head.created_at as "createdAt", head.run_id as id
+         from ${RANGES}
+        cross join lateral (
+          ${firstOpen(IN_PRIORITY)}
+          union all
+          ${firstOpen(BETWEEN_PRIORITIES)}
+        ) head`;
+
 /**
  * Reads up to `limit` runs of the ranges.
  * @param isLocked whether it locks them and their rows in the queue, and skips those that others have locked
@@ -76,8 +106,22 @@ export async function findHeads(
   ranges: readonly QueueRange[],
   limit = ranges.length,
 ): Promise<(QueuePosition | null)[]> {
-  const params = [...rangeParams(ranges), limit];
-  const found = await rows<QueuePosition & { readonly n: string }>(manager, FIND, params);
+  return firstOfEach(ranges, await rows(manager, FIND, [...rangeParams(ranges), limit]));
+}
+
+/** A position in each range before which pauses hold all runs, or null. They need not be marked. */
+export async function findOpenHeads(
+  manager: EntityManager,
+  ranges: readonly QueueRange[],
+): Promise<(QueuePosition | null)[]> {
+  const limit = Math.ceil(MAX_CHECKED / ranges.length);
+  return firstOfEach(ranges, await rows(manager, FIND_OPEN, [...rangeParams(ranges), limit]));
+}
+
+function firstOfEach(
+  ranges: readonly QueueRange[],
+  found: readonly (QueuePosition & { readonly n: string })[],
+): (QueuePosition | null)[] {
   const heads = new Map(found.map(({ n, ...position }) => [Number(n), position]));
   return ranges.map((_, i) => heads.get(i + 1) ?? null);
 }

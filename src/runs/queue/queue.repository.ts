@@ -11,7 +11,7 @@ import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { Pauses } from './pauses.js';
-import { findHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
+import { findHeads, findOpenHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
 import { monotonicMs } from '../../common/monotonic-ms.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
@@ -68,6 +68,9 @@ const PUT = `insert into queue (
               alike = excluded.alike`;
 const ENTRIES = RowArrays.of<Entry>(PUT);
 
+/** For so long after a claim passed paused runs, none looks for runs before the marks, in milliseconds. */
+const PASSED_MS = 30_000;
+
 /** For so long after a claim met a run that somebody else held, claims lock what they read, in milliseconds. */
 const OTHERS_MS = 60_000;
 
@@ -81,6 +84,7 @@ export class QueueRepository {
   /** Runs that became claimable because claims of the transaction have marked paused ones of their keys. */
   readonly #admitted = new WeakMap<EntityManager, readonly ClaimableRun[]>();
   #metOthersAt = -Infinity;
+  #passedAt = -Infinity;
 
   constructor(
     private readonly marks: LowWaterMarks,
@@ -88,7 +92,9 @@ export class QueueRepository {
     private readonly active: Lanes,
     readonly keys: ConcurrencyKeys,
     readonly pauses: Pauses,
-  ) {}
+  ) {
+    pauses.onRelease(() => marks.clear());
+  }
 
   /**
    * Writes the change; the caller has locked the runs.
@@ -179,6 +185,14 @@ export class QueueRepository {
     return runs.filter(({ id }) => !held.has(id));
   }
 
+  /** Moves the marks of the plain lane past a bounded number of paused runs, marked or not. The transaction must not have removed runs. */
+  async passPaused(manager: EntityManager): Promise<void> {
+    if (!this.marks.isCurrent) return;
+    this.pauses.notePassed();
+    this.#passedAt = monotonicMs();
+    await this.marks.advance((ranges) => findOpenHeads(manager, ranges));
+  }
+
   /** Whether the plain lane has no run, locked or not. */
   async isPlainEmpty(manager: EntityManager): Promise<boolean> {
     const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
@@ -193,10 +207,12 @@ export class QueueRepository {
     if (marks.isAdvanceDue && this.mayForget(manager)) {
       await marks.advance((ranges) => findHeads(manager, ranges));
     }
-    let found = marks.isFullScanDue
-      ? await marks.scanFully(scanAll)
-      : await readHeads(manager, marks.ranges, limit, isLocked);
-    if (found.length < limit && marks.mayScanFully) found = await marks.scanFully(scanAll);
+    const mayScanFully = monotonicMs() >= this.#passedAt + PASSED_MS;
+    let found =
+      mayScanFully && marks.isFullScanDue
+        ? await marks.scanFully(scanAll)
+        : await readHeads(manager, marks.ranges, limit, isLocked);
+    if (found.length < limit && mayScanFully && marks.mayScanFully) found = await marks.scanFully(scanAll);
     marks.claim(found);
     return found;
   }

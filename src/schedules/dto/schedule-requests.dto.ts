@@ -16,6 +16,7 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { CATCH_UPS, OVERLAPS, type CatchUp, type Overlap } from '../../database/entities/schedule.entity.js';
+import { AppliedDto } from '../../definitions/dto/create-definition.dto.js';
 import { LabelsField } from '../../runs/dto/execution-options.dto.js';
 import type { LabelChanges } from '../../runs/machine/run.js';
 
@@ -148,6 +149,11 @@ export class PutScheduleDto extends TimesDto {
   @OptionalField()
   @IsJsonInteger({ min: 1, max: 1000 })
   pause_after_failures?: number;
+
+  /** Stays unless given. */
+  @OptionalField()
+  @Nested(() => AppliedDto)
+  applied?: AppliedDto;
 
   /** Whether it is paused; as it is unless given. */
   @OptionalField()

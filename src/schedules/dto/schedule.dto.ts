@@ -11,6 +11,7 @@ import {
   type Overlap,
   type ScheduleEntity,
 } from '../../database/entities/schedule.entity.js';
+import { AppliedDto } from '../../definitions/dto/create-definition.dto.js';
 import { CreatedByDto, toCreatedByDto } from '../../runs/dto/op-run.dto.js';
 import { RUN_STATES } from '../../runs/machine/run-state.js';
 import type { ShownFire } from '../schedule.repository.js';
@@ -119,6 +120,8 @@ export class ScheduleDto {
   counts: ScheduleCountsDto;
   /** State of its newest run; null: it has none among its last times. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', nullable: true }) newest_run_state: string | null;
+  /** null: it was not stored by `longshore apply`. */
+  @ApiProperty({ type: AppliedDto, nullable: true }) applied: AppliedDto | null;
   @ApiProperty({ type: CreatedByDto, nullable: true }) created_by: CreatedByDto | null;
   @ApiProperty({ type: CreatedByDto, nullable: true }) updated_by: CreatedByDto | null;
   @ApiProperty({ format: 'date-time' }) createdAt: string;
@@ -189,6 +192,7 @@ export function toScheduleDto(schedule: ScheduleEntity, last: readonly ShownFire
       failed: Number(schedule.failed),
     },
     newest_run_state: last.find(({ runId }) => runId !== null)?.runState ?? null,
+    applied: schedule.applied,
     created_by: toCreatedByDto(schedule.createdBy, schedule.createdByName),
     updated_by: toCreatedByDto(schedule.updatedBy, schedule.updatedByName),
     createdAt: schedule.createdAt.toISOString(),

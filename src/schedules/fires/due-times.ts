@@ -30,8 +30,9 @@ export type DueSchedule = Timing &
  * The times that are due from `nextAt` on. Those of the last minute are on time, and each is fired; if earlier ones were not, `latest`
  * fires the newest of all, `none` only those that are on time, `all` the newest hundred, as far as they lie in the window.
  * Every time is either fired, part of the missed range, or not before the returned `nextAt`.
+ * @param isPausing none is fired: all are missed
  */
-export function dueTimes(schedule: DueSchedule, now: Date): DueTimes {
+export function dueTimes(schedule: DueSchedule, now: Date, isPausing = false): DueTimes {
   const { nextAt: first, endsAt, catchUp, windowS } = schedule;
   const last = new Date(now.getTime() - jitterMs(schedule));
   if (first === null || first > last) return { fired: [], missed: null, nextAt: first };
@@ -41,10 +42,11 @@ export function dueTimes(schedule: DueSchedule, now: Date): DueTimes {
   const onTimeAfter = laterOf(before, new Date(last.getTime() - ON_TIME_MS));
   const isLate = first <= onTimeAfter;
   const windowAfter = laterOf(before, new Date(last.getTime() - Math.max(windowS * 1000, ON_TIME_MS)));
-  const fired =
+  const chosen =
     !isLate || catchUp === 'none'
       ? timetable.range(onTimeAfter, until, MAX_CAUGHT_UP)
       : timetable.latest(windowAfter, until, catchUp === 'latest' ? 1 : MAX_CAUGHT_UP);
+  const fired = isPausing ? [] : chosen;
   const nextAt = firstTime(schedule, last);
   const missedUntil = timetable.previous(fired[0] ?? new Date(until.getTime() + 1));
   if (missedUntil === null || missedUntil < first) return { fired, missed: null, nextAt };

@@ -23,6 +23,8 @@ export interface FireOrder {
   readonly missed: MissedTimes | null;
   readonly open: readonly OpenRun[];
   readonly advance: Advance | null;
+  /** Why the schedule is paused instead of fired. */
+  readonly pausing?: string | null;
   /** Outcomes of earlier fires of these times, which are replaced. */
   readonly replaced?: readonly NewFire['outcome'][];
   /** Who asks for it; undefined: the schedule itself. */
@@ -48,13 +50,14 @@ export class FiresService {
     kind,
     times,
     missed,
+    pausing = null,
     open,
     advance,
     ...order
   }: FireOrder): Promise<readonly NewFire[] | null> {
     const { caller, replaced = [] } = order;
     const make = (at: Date): Promise<NewRun> => this.makeRun(schedule, at, caller);
-    const plan = await planFires({ schedule, kind, times, missed, open, make });
+    const plan = await planFires({ schedule, kind, times, missed, pausing, open, make });
     const { fires, creations, changes, failedInRow, pausedNote } = plan;
     const { id: scheduleId, revision } = schedule;
     const triggeredBy = kind === 'trigger' ? (caller ?? null) : null;

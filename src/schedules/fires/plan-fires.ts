@@ -36,7 +36,9 @@ export interface FireQuestion {
   /** In order. */
   readonly times: readonly Date[];
   readonly missed: MissedTimes | null;
-  /** The oldest first. */
+  /** Why the schedule is paused before any of them; null: it is not. */
+  readonly pausing: string | null;
+  /** Those that its rule for overlaps depends on. */
   readonly open: readonly OpenRun[];
   /** Makes what is to be created for a time. @throws DomainError if there can be none */
   readonly make: (at: Date) => Promise<NewRun>;
@@ -48,6 +50,7 @@ export async function planFires({
   kind,
   times,
   missed,
+  pausing,
   open,
   make,
 }: FireQuestion): Promise<FirePlan> {
@@ -58,7 +61,7 @@ export async function planFires({
   let { failedInRow } = schedule;
   if (missed) {
     const { from, until, count } = missed;
-    const reason = 'passed while no process of the service could fire it';
+    const reason = pausing ?? 'passed while no process of the service could fire it';
     fires.push({
       kind,
       nominalAt: from,
@@ -87,7 +90,7 @@ export async function planFires({
     } catch (error) {
       if (!isLasting(error)) throw error;
       fires.push({ ...fire, outcome: 'failed', reason: reasonOf(error) });
-      failedInRow += 1;
+      if (kind === 'schedule') failedInRow += 1;
     }
   }
   const replaces = overlap === 'cancel_previous' && creations.length > 0;
@@ -98,7 +101,7 @@ export async function planFires({
     creations,
     changes: replaces ? open.map(({ id: runId }) => ({ runId, command })) : [],
     failedInRow,
-    pausedNote: isFailing ? `No run could be made ${MAX_FAILED_IN_ROW} times in a row` : null,
+    pausedNote: isFailing ? `No run could be made ${MAX_FAILED_IN_ROW} times in a row` : pausing,
   };
 }
 

@@ -25,6 +25,9 @@ const TIMES_PER_COMMIT = 100;
 /** Runs of schedules that are made because somebody asks for them. A pause does not hinder them. */
 @Injectable()
 export class RequestedFires {
+  /** The last request in this process for each schedule: the next one waits for it, as only one can be carried out. */
+  readonly #last = new Map<string, Promise<unknown>>();
+
   constructor(
     private readonly dataSource: DataSource,
     private readonly schedules: ScheduleRepository,
@@ -117,6 +120,19 @@ export class RequestedFires {
 
   /** @throws ScheduleChanges */
   async #untilDone<T>(id: string, attempt: () => Promise<T | null>): Promise<T> {
+    const before = this.#last.get(id) ?? Promise.resolve();
+    const done = before.then(() => this.#tryAgain(id, attempt));
+    const ended = done
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#last.get(id) === ended) this.#last.delete(id);
+      });
+    this.#last.set(id, ended);
+    return done;
+  }
+
+  /** @throws ScheduleChanges */
+  async #tryAgain<T>(id: string, attempt: () => Promise<T | null>): Promise<T> {
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const done = await attempt();
       if (done !== null) return done;

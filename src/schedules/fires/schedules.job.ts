@@ -8,14 +8,16 @@ import {
   SECOND,
   ScheduledJob,
 } from '../../common/scheduling/scheduled-job.js';
+import { DomainError } from '../../common/errors/domain-error.js';
 import { Settings } from '../../config/settings.js';
+import { isDatabaseUnavailable } from '../../database/failover/unavailable.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { inBatches, paced } from '../../database/sql/in-batches.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { RunNotFound, RunRejected } from '../../runs/run.errors.js';
-import { ScheduleRepository, type DueSchedule } from '../schedule.repository.js';
-import { SchedulesService } from '../schedules.service.js';
+import { ScheduleRepository } from '../schedule.repository.js';
+import { failingNote, SchedulesService } from '../schedules.service.js';
 import { advanceTo } from '../schedule-times.js';
 import { dueTimes } from './due-times.js';
 import { FiresService } from './fires.service.js';
@@ -24,8 +26,8 @@ import { isHeld } from '../../runs/machine/run.js';
 export const SCHEDULES = 'schedules';
 export const SCHEDULED_ENDS = 'scheduled_ends';
 
-/** Schedules that are fired together. */
-const SCHEDULES_PER_BATCH = 200;
+/** Schedules that are fired together: few, so that claims and requests do not wait long for their commit. */
+const SCHEDULES_PER_BATCH = 50;
 
 /** Runs that are released together. */
 const RUNS_PER_BATCH = 200;
@@ -117,18 +119,13 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
 
   /**
    * Fires the schedules that are due. Several processes share them; one that a process leaves unfinished is due again some seconds later.
-   * @returns how many were fired
+   * @returns how many were due
    */
   async runOnce(stop?: AbortSignal): Promise<number> {
-    let fired = 0;
-    for (let isLast = false; !isLast;) {
-      const due = await this.schedules.takeDue(SCHEDULES_PER_BATCH);
-      fired += await this.#fireAll(due);
-      isLast = due.length < SCHEDULES_PER_BATCH || stop?.aborted === true;
-    }
+    const due = await inBatches(SCHEDULES_PER_BATCH, stop, () => paced(stop, () => this.#fireDue()));
     const inMs = await this.schedules.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(SCHEDULES, inMs);
-    return fired;
+    return due;
   }
 
   /** Releases runs whose predecessor has ended, and pauses schedules whose runs fail. @returns how many */
@@ -146,32 +143,38 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** @throws the first error that concerns all of them */
-  async #fireAll(due: readonly DueSchedule[]): Promise<number> {
+  /** @returns how many were due @throws what keeps the service from firing any, such as an outage of the database */
+  async #fireDue(): Promise<number> {
+    const due = await this.schedules.takeDue(SCHEDULES_PER_BATCH);
     if (due.length === 0) return 0;
     const ids = due.map(({ id }) => id);
     const failing = new Set(await this.schedules.listFailing(ids));
     const open = await this.schedules.listOpen(ids);
     const results = await Promise.allSettled(
       due.map(async (schedule) => {
-        if (failing.has(schedule.id)) return this.service.pauseFailing(schedule.id);
-        const { fired: times, missed, nextAt } = dueTimes(schedule, schedule.now);
-        const advance = advanceTo(schedule, nextAt);
-        await this.fires.fire({
+        const pausing = failing.has(schedule.id) ? failingNote(schedule) : null;
+        const { fired: times, missed, nextAt } = dueTimes(schedule, schedule.now, pausing !== null);
+        return this.fires.fire({
           schedule,
           kind: 'schedule',
           times,
           missed,
+          pausing,
           open: open.get(schedule.id) ?? [],
-          advance,
+          advance: advanceTo(schedule, nextAt),
         });
       }),
     );
-    for (const [n, result] of results.entries()) {
-      if (result.status === 'rejected')
-        this.logger.error(`Schedule ${ids[n]} could not be fired`, result.reason);
-    }
-    return results.filter(({ status }) => status === 'fulfilled').length;
+    const isChanged = results.map((result) => result.status === 'fulfilled' && result.value === null);
+    if (isChanged.includes(true)) await this.schedules.giveBack(ids.filter((_id, n) => isChanged[n]));
+    const failures = results.flatMap((result, n) =>
+      result.status === 'rejected' ? [{ id: ids[n], error: result.reason as unknown }] : [],
+    );
+    const outage = failures.find(({ error }) => error instanceof DomainError || isDatabaseUnavailable(error));
+    // It concerns all of them; the job is repeated and tells it once.
+    if (outage) throw outage.error;
+    for (const { id, error } of failures) this.logger.error(`Schedule ${id} could not be fired`, error);
+    return due.length;
   }
 
   async #release(): Promise<number> {

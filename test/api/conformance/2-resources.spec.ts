@@ -218,8 +218,8 @@ describe('section 2: resources and their fields', () => {
         labels: { team: 'vision' },
         description: 'Counts words.',
       };
-      const { createdAt, updatedAt, created_by, updated_by, ...rest } = await define(given);
-      assert.deepEqual(rest, { ...showOptions(null), ...given });
+      const { createdAt, updatedAt, created_by, updated_by, applied, ...rest } = await define(given);
+      assert.deepEqual([rest, applied], [{ ...showOptions(null), ...given }, null]);
       assert.ok(ISO.test(createdAt) && ISO.test(updatedAt) && created_by.key_id === updated_by.key_id);
     });
 

@@ -124,6 +124,10 @@ describe('the example of an error response is what the service answers', () => {
     const { id } = await steps.running({}, 'worker-1');
     const body = { id: 'word-count', version: '1.0.0', image: 'longshore/word-count' };
     await service.send('POST', '/definitions', { body });
+    await service.dataSource.query(
+      `insert into pauses (name, reason, labels, updated_by, updated_by_name, created_at, updated_at)
+       select 'p' || n, 'r', '{other}', gen_random_uuid(), 'k', now(), now() from generate_series(1, 100) n`,
+    );
     for (const operation of withStatus(409)) {
       const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
       const isCreation = operation.path.endsWith('/runs');
@@ -136,6 +140,7 @@ describe('the example of an error response is what the service answers', () => {
       const answer = await send(operation, { path, headers, ...request });
       assertExample(operation, 409, answer, id);
     }
+    await service.dataSource.query('delete from pauses');
     await service.send('DELETE', '/definitions/word-count?all=true');
   });
 

@@ -22,6 +22,7 @@ const WITHOUT_TURN = [
   'BulkRunsController.createRuns',
   'BulkRunsController.retryRuns',
   'CapacityController.getCapacity',
+  'CapacityController.getWantedWorkers',
   'ClaimsController.claimRuns',
   'DashboardController.file',
   'DashboardController.open',

@@ -30,6 +30,9 @@ const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancel
 const RUN_OPTIONS =
   /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
 
+/** Times, which end after they start, and what of a run a schedule refuses. */
+const SCHEDULE = /^(?:cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;
+
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createRun: RUN_OPTIONS,
@@ -41,6 +44,9 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   ),
   createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
+  putPause: /^(?:where must |where\.all must |until must )/,
+  putSchedule: SCHEDULE,
+  previewSchedule: SCHEDULE,
   putSecret: /^(?:value(?:_base64)?[ .]|either value or )/,
   createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
   readFeed: /^$/,

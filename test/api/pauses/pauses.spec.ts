@@ -52,7 +52,15 @@ for (const scheduler of ['direct', 'fit']) {
       return got;
     }
 
-    afterEach(() => resume(0));
+    afterEach(async () => {
+      await resume(0);
+      // What the job has still to release must not come to the next test.
+      await until(
+        () => service.dataSource.query<unknown[]>('select from queue where is_paused'),
+        ({ length }) => length === 0,
+      );
+      await claimAll();
+    });
 
     test('of all runs: none is assigned from the answer on, creates succeed, runs in execution go on', async () => {
       const running = await steps.running();

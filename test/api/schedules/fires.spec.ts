@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
+import { until } from '../../support/app/passing-time.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -141,6 +142,20 @@ describe('a schedule', () => {
       assert.match(explained.summary, /^Waits until the run of schedule 'queueing' before it has ended/);
       await steps.job.followEnds();
       assert.equal((await service.send('GET', `/runs/${held.id}/explain`)).body.reason, 'concurrency');
+      await service.send('PUT', '/pauses/p', { body: { where: { schedule: ['queueing'] }, reason: 'why' } });
+      const paused = (await service.send('GET', `/runs/${held.id}/explain`)).body;
+      assert.deepEqual([paused.reason, paused.paused_by.length], ['paused', 1]);
+      assert.match(paused.summary, /before it has ended .*; the pause 'p' holds it: why\./);
+      const pending = (await service.send('GET', '/runs?schedule=queueing&state=PENDING')).body.data;
+      assert.deepEqual(
+        pending.map(({ reason }: Json) => reason),
+        ['paused', 'paused'],
+      );
+      await until(
+        async () => (await service.send('GET', '/capacity')).body.demand.reasons,
+        (reasons) => reasons.paused === 2 && reasons.concurrency === 0,
+      );
+      await service.send('DELETE', '/pauses/p');
       await finish(first, 'COMPLETED');
       await steps.job.followEnds();
       const free = (await service.send('GET', `/runs/${held.id}/explain`)).body;

@@ -44,6 +44,7 @@ describe('schedules', () => {
       last: [],
       counts: { created: 0, skipped_overlap: 0, skipped_missed: 0, failed: 0 },
       newest_run_state: null,
+      applied: null,
     });
     const replaced = await steps.put('whole', { cron: ['0 4 * * *'], overlap: 'allow' }, 200);
     assert.deepEqual(
@@ -72,6 +73,47 @@ describe('schedules', () => {
       [second.body.length, second.body[0].id, second.headers.get('link')],
       [1, 'list-c', null],
     );
+  });
+
+  test('keep what apply has stored with them when they are replaced without it, as definitions do', async () => {
+    const applied = { set: 'prod', given: ['run'], fields: { run: 'a digest' } };
+    const schedule = { every_s: 60, run: RUN };
+    const definition = { id: 'applied', version: '1', image: 'image' };
+    for (const [method, path, body] of [
+      ['PUT', '/schedules/applied', schedule],
+      ['POST', '/definitions', definition],
+    ] as const) {
+      await service.send(method, path, { body: { ...body, applied } });
+      for (const query of ['?dry_run=true', '']) {
+        const replaced = await service.send(method, `${path}${query}`, { body });
+        assert.deepEqual([replaced.status, replaced.body.applied], [200, applied], path);
+      }
+      const other = await service.send(method, path, {
+        body: { ...body, applied: { ...applied, set: 'x' } },
+      });
+      assert.equal(other.body.applied.set, 'x');
+      const wrong = await service.send(method, path, {
+        body: { ...body, applied: { set: 'x', given: [1] } },
+      });
+      assertInvalid(wrong, [
+        'applied.given must be a list of at most 100 items, each a string of 1 to 64 characters',
+        'applied.fields is required',
+      ]);
+    }
+    const run = await service.send('POST', '/definitions/applied/runs', { body: {} });
+    assert.equal('applied' in run.body, false);
+  });
+
+  test('are checked and shown by dry_run=true, and neither stored nor changed', async () => {
+    const dry = (body: object): ReturnType<typeof service.send> =>
+      service.send('PUT', '/schedules/dry?dry_run=true', { body });
+    const shown = await dry({ cron: ['@daily'], run: RUN });
+    assert.deepEqual([shown.status, shown.body.overlap, shown.body.next.length], [200, 'skip', 10]);
+    assertInvalid(await dry({ cron: ['@daily'], run: {} }), ['run: image is required']);
+    assert.equal((await service.send('GET', '/schedules/dry')).status, 404);
+    const before = await steps.put('dry');
+    assert.equal((await dry({ every_s: 60, run: RUN })).body.every_s, 60);
+    assert.deepEqual(await steps.get('dry'), before);
   });
 
   test('keep a pause when they are replaced, and go on from now when it ends', async () => {

@@ -188,6 +188,9 @@ describe('the command line', () => {
     const [report] = jsonLines(await ok('capacity', '--json'));
     assert.equal(report.supply.workers.idle, 1);
     assert.ok(report.demand.shapes.some(({ cpu }: { cpu: number }) => cpu === 77));
+    assert.match((await ok('capacity', 'wanted', '--selector', 'none', '--min', '3')).stdout, /^3: .+\n$/);
+    const [wanted] = jsonLines(await ok('capacity', 'wanted', '--max', '0', '--json'));
+    assert.equal(wanted.wanted, 0);
   });
 
   test('prints a feed, follows it, and says where to go on', async () => {

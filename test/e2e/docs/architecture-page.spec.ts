@@ -23,7 +23,7 @@ const LISTS: Readonly<Record<Path, List>> = {
   create: { sections: ['Every request', 'Create:'], paragraphs: /^Also executed/ },
   claim: { sections: ['Every request', 'Claim:'], paragraphs: /^Also executed/ },
   event: { sections: ['Every request', 'Event:'], paragraphs: /^Also executed/ },
-  end: { sections: ['Every request', 'Event:'], paragraphs: /^Also executed(?! by STARTED)/ },
+  end: { sections: ['Every request', 'Event:'], paragraphs: /^Also executed/ },
 };
 
 /** Requests of each kind before the first that counts, and the number of those that count. */

@@ -140,6 +140,26 @@ describe('whoever follows a page in a fresh checkout', () => {
     for (const said of [/is COMPLETED/, /"ram_mb": 64/]) assert.match(printed, said);
   });
 
+  test('makes, triggers, pauses and backfills a schedule', async () => {
+    const printed = await followLoggedIn('docs/schedules.md');
+    for (const said of [/^nightly created, next at /m, /^nightly paused$/m, /^9 runs created of 9 times/m])
+      assert.match(printed, said);
+  });
+
+  test('applies a folder, sees what others have changed, and prunes', async () => {
+    const printed = await followLoggedIn('docs/apply.md');
+    for (const said of [
+      /^exit code 2$/m,
+      /^schedule words-nightly created$/m,
+      /^0 to create, 0 to change, 0 to prune, 2 unchanged$/m,
+      /CONFLICT: changed since it was applied: run, cron\)$/m,
+      /^a conflict: exit code 1$/m,
+      /^overlap +allow$/m,
+      /^schedule words-nightly deleted\ndefinition words\/1 deleted$/m,
+    ])
+      assert.match(printed, said);
+  });
+
   test('puts inputs into arguments and variables, never into code', async () => {
     const printed = await followLoggedIn('docs/inputs.md');
     for (const said of [

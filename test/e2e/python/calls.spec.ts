@@ -124,6 +124,24 @@ for refused in ({"expect": 7, "label": "bulk"}, {}):
     );
   });
 
+  test('store, list, pause, backfill and delete schedules', async () => {
+    const program = `
+from datetime import datetime, timedelta, timezone
+import longshore.catalog
+longshore.catalog.PAGE = 2
+for name in ("s1", "s2", "s3"):
+    api.set_schedule(name, {"every_s": 86400, "run": {"image": "echo"}})
+print([each["id"] for each in api.schedules()])
+print(api.pause_schedule("s1", "moving")["paused_note"], api.resume_schedule("s1")["paused"])
+now = datetime.now(timezone.utc)
+print(api.backfill_schedule("s2", now - timedelta(days=3), now)["created"], len(list(api.fires("s2"))))
+print(api.schedule("s2")["counts"]["created"])
+api.delete_schedule("s3")
+try: api.schedule("s3")
+except Refused as refused: print(refused.status)`;
+    assert.equal(await service.printed(program), "['s1', 's2', 's3']\nmoving False\n3 3\n3\n404\n");
+  });
+
   test('store, list and delete definitions and secrets', async () => {
     const program = `
 import warnings, longshore.catalog

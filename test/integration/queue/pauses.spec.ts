@@ -142,6 +142,14 @@ describe('runs behind paused ones', () => {
       ops.map(({ id }: { id: string }) => id),
       [last],
     );
+    const [{ marked }] = await database.dataSource.query<[{ marked: number }]>(
+      'select count(*)::integer as marked from queue where is_paused',
+    );
+    assert.ok(marked < 1000, String(marked));
+    // Those that claims have passed without marking them are free with the end of the pause.
+    assert.equal((await service.send('DELETE', '/pauses/p')).status, 204);
+    const next = bodyOf(await service.send('POST', '/workers/w/claim?wait=30'), 'ClaimedOps').ops;
+    assert.deepEqual(next.length, 1);
     await service.close();
   });
 });

@@ -38,6 +38,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/run-logs.md': ['60 seconds'],
   'docs/run-options.md': ['1 second', '10 seconds', '30 seconds', '300 seconds', '60 seconds'],
   'docs/security.md': ['10 s', '30 s', '5 s'],
+  'docs/schedules.md': ['10 seconds'],
   'docs/slurm.md': ['10 seconds'],
   'docs/tracing.md': ['5 s'],
   'docs/worker-faults.md': ['30 s'],

@@ -1,6 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import {
+  callsService,
+  type CliContext,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+} from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
 import { oneLine } from '@longshore/common/shown-text';
 import { ago, type Column, formatFields, formatTable, type TableStyle } from '../terminal/table.js';
@@ -9,13 +15,48 @@ import { ago, type Column, formatFields, formatTable, type TableStyle } from '..
 export function addCapacity(program: Command, context: CliContext): void {
   const command = program
     .command('capacity')
+    .helpCommand(false)
     .description('demand of runs and supply of workers, for scaling');
-  callsService(command, 'capacity').action(async (flags: ServiceFlags) => {
+  const show = command.command('show', { isDefault: true }).description('demand and supply');
+  callsService(show, 'capacity').action(async (flags: ServiceFlags) => {
     const session = await openSession(flags, context);
     const { output } = context;
     const report = await session.ask((init) => session.client.GET('/capacity', { ...init }));
     await (flags.json ? output.json(report) : output.write(capacityText(report, output)));
   });
+  const wanted = command
+    .command('wanted')
+    .description('how many workers of one kind there should be')
+    .option('--selector <tags>', 'their tags, separated by commas')
+    .addOption(integerOption('--cpu <cores>', 'cores of each', 1, MAX_SIZE))
+    .addOption(integerOption('--ram-mb <mb>', 'RAM of each in MB', 1, MAX_SIZE))
+    .addOption(integerOption('--vram-mb <mb>', 'memory of the GPU of each in MB', 0, MAX_SIZE))
+    .addOption(integerOption('--min <n>', 'so many at least', 0, MAX_WANTED))
+    .addOption(integerOption('--max <n>', 'so many at most', 0, MAX_WANTED));
+  callsService(wanted, 'capacity wanted --selector gpu --cpu 4 --max 20').action(
+    async (flags: WantedFlags) => {
+      const session = await openSession(flags, context);
+      const { selector, cpu, ramMb, vramMb, min, max } = flags;
+      const query = { selector, cpu, ram_mb: ramMb, vram_mb: vramMb, min, max };
+      const params = { query };
+      const found = await session.ask((init) => session.client.GET('/capacity/wanted', { params, ...init }));
+      const { output } = context;
+      await (flags.json ? output.json(found) : output.line(`${found.wanted}: ${oneLine(found.because)}`));
+    },
+  );
+}
+
+/** Largest size of a worker, and number of workers. */
+const MAX_SIZE = 2 ** 31 - 1;
+const MAX_WANTED = 100_000;
+
+interface WantedFlags extends ServiceFlags {
+  readonly selector?: string;
+  readonly cpu?: number;
+  readonly ramMb?: number;
+  readonly vramMb?: number;
+  readonly min?: number;
+  readonly max?: number;
 }
 
 type Report = Schemas['CapacityReport'];

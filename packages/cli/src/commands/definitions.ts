@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { Option, type Command } from 'commander';
+import { DEFINITIONS, storeDefinition } from '../catalog/objects.js';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
 import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
@@ -66,7 +66,9 @@ function addApply(parent: Command, context: CliContext): void {
       const jobs = await readJobs(flags.file, context.stdin);
       const session = await openSession(flags, context);
       const apply = async (job: Job, isTrial: boolean): Promise<void> => {
-        const { data, response } = await send(session, job, isTrial);
+        const { data, response } = await storeDefinition(session, job.value, isTrial).catch(
+          (error: unknown) => throwAt(job, error, context.output),
+        );
         if (isTrial && !flags.dryRun) return;
         const { output } = context;
         output.warnings(response, (text) => placed(job, text));
@@ -80,22 +82,12 @@ function addApply(parent: Command, context: CliContext): void {
   );
 }
 
-async function send(session: Session, job: Job, isTrial: boolean) {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
-  const body = job.value as JsonObject & Schemas['OpDefinitionCreate'];
-  const params = isTrial ? { query: { dry_run: true } } : {};
-  return session
-    .answer((init) => session.client.POST('/definitions', { params, body, ...init }))
-    .catch((error: unknown) => throwAt(job, error, session.output));
-}
-
 function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list definitions, all versions');
   printsList(command, 'def list', context, {
     columns: COLUMNS,
     empty: 'no definitions',
-    page: (client, asked) => client.GET('/definitions', { ...asked }),
-    cursorOf: ({ id, version }) => `${id}/${version}`,
+    ...DEFINITIONS,
   });
 }
 
@@ -114,10 +106,11 @@ function addGet(parent: Command, context: CliContext): void {
       return;
     }
     const {
-      createdAt: _,
-      updatedAt: __,
-      created_by: ___,
-      updated_by: ____,
+      applied: _,
+      createdAt: __,
+      updatedAt: ___,
+      created_by: ____,
+      updated_by: _____,
       event_delivery: delivery,
       ...rest
     } = definition;

@@ -90,15 +90,8 @@ function addSet(parent: Command, context: CliContext): void {
     'pause set gpus --selector gpu --label team=vision --reason "Driver update."',
   ).action(async (name: string, flags: SetFlags) => {
     const { all, definition, label, selector, schedule, createdBy, reason, until } = flags;
-    const where = {
-      ...(all && { all }),
-      ...(definition && { definition }),
-      ...(label && { label }),
-      ...(selector && { selector }),
-      ...(schedule && { schedule }),
-      ...(createdBy && { created_by: createdBy }),
-    };
-    if (Object.keys(where).length === 0) throw usageError('give --all or a condition');
+    const where = { all, definition, label, selector, schedule, created_by: createdBy };
+    if (Object.values(where).every((one) => one === undefined)) throw usageError('give --all or a condition');
     const session = await openSession(flags, context);
     const params = { path: { name } };
     const body = { where, reason, ...(until !== undefined && { until }) };

@@ -101,6 +101,11 @@ export function overlaid(job: JsonObject, flags: object): JsonObject {
   return composeJson(members);
 }
 
+/** A job without some of its fields. */
+export function without(job: object, ...fields: readonly string[]): JsonObject {
+  return composeJson([...memberTexts(job)].filter(([field]) => !fields.includes(field)));
+}
+
 /** The field that an error begins with, or the deepest object around it that the file has. */
 function fieldOf(job: Node, error: string, document: Document): Node {
   let [node, place] = [job, job];

@@ -163,8 +163,9 @@ export type Definition = Schemas['OpDefinition'];
 /** What a version says apart from which one it is: what one would send to make another like it. */
 function contentOf(
   definition: Definition,
-): Omit<Definition, 'createdAt' | 'updatedAt' | 'created_by' | 'updated_by'> {
+): Omit<Definition, 'applied' | 'createdAt' | 'updatedAt' | 'created_by' | 'updated_by'> {
   const {
+    applied: _applied,
     createdAt: _created,
     updatedAt: _updated,
     created_by: _by,
