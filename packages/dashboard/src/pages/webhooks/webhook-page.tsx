@@ -80,7 +80,7 @@ function Facts({ webhook }: { readonly webhook: Webhook }) {
         </Fact>
       ))}
       {webhook.disabled_reason !== null && <Fact name="Disabled because">{webhook.disabled_reason}</Fact>}
-      <Fact name="Events are read until">
+      <Fact name="Events are read at least until">
         <Time at={webhook.read_until} />
       </Fact>
       <Fact name="Last success">
