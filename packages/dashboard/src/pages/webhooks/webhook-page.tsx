@@ -80,7 +80,7 @@ function Facts({ webhook }: { readonly webhook: Webhook }) {
         </Fact>
       ))}
       {webhook.disabled_reason !== null && <Fact name="Disabled because">{webhook.disabled_reason}</Fact>}
-      <Fact name="Events are read until">
+      <Fact name="Events are read at least until">
         <Time at={webhook.read_until} />
       </Fact>
       <Fact name="Last success">
@@ -106,23 +106,23 @@ function Facts({ webhook }: { readonly webhook: Webhook }) {
   );
 }
 
-const ROW_HEIGHT = { line: 48, card: 210 };
+const ROW_HEIGHT = { line: 48, card: 220 };
 const TONES: Readonly<Record<Delivery['state'], Tone>> = { delivered: 'good', parked: 'warn', failed: 'bad' };
 
 const COLUMNS: readonly Column<Delivery>[] = [
-  { header: 'Event', width: 'minmax(8rem, 1fr)', card: 'title', cell: ({ type }) => <Line text={type} /> },
+  { header: 'Event', width: 'minmax(7.5rem, 1fr)', card: 'title', cell: ({ type }) => <Line text={type} /> },
   {
     header: 'About',
-    width: '8rem',
+    width: '7.5rem',
     cell: ({ type, subject }) =>
       type.startsWith('run.') ? <RunLink id={subject} /> : <Line text={subject} />,
   },
-  { header: 'State', width: '7rem', cell: ({ state }) => <Badge tone={TONES[state]}>{state}</Badge> },
-  { header: 'Created', width: '5.5rem', cell: (delivery) => <Time at={delivery.created_at} /> },
-  { header: 'Tries', width: '3rem', align: 'end', cell: ({ tries }) => formatCount(tries) },
+  { header: 'State', width: '6.5rem', cell: ({ state }) => <Badge tone={TONES[state]}>{state}</Badge> },
+  { header: 'Created', width: '5rem', cell: (delivery) => <Time at={delivery.created_at} /> },
+  { header: 'Tries', width: '2.5rem', align: 'end', cell: ({ tries }) => formatCount(tries) },
   {
     header: 'Answer',
-    width: 'minmax(8rem, 2fr)',
+    width: 'minmax(6rem, 2fr)',
     card: 'full',
     cell: (delivery) => <Line text={answerOf(delivery)} />,
   },
