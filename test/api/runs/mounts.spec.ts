@@ -98,7 +98,10 @@ describe('the folder of a run within a volume', () => {
       assertInvalid(await runOf({ ...specs, mounts }, { inputs: { team, n: 7 } }), [SUB_PATH]);
     const absent = await runOf({ ...specs, mounts }, { inputs: { n: 7 } });
     assert.equal(absent.status, 400);
-    assert.match(JSON.stringify(absent.body), /mounts\[0\]\.sub_path: the run does not have what it refers to/);
+    assert.match(
+      JSON.stringify(absent.body),
+      /mounts\[0\]\.sub_path: the run does not have what it refers to/,
+    );
     const own = await runOf({ ...specs, mounts }, { inputs: { n: 7 }, mounts: [OUT] });
     assert.deepEqual(own.body.mounts, [OUT], 'what the run replaces is not looked at');
     for (const [text, problem] of [
