@@ -21,7 +21,7 @@ function isGenuine(
   });
 }
 
-createServer(async (request, response) => {
+const receive = async (request, response) => {
   const body = await buffer(request);
   if (!isGenuine(request.headers, body)) return response.writeHead(401).end();
   const id = request.headers['webhook-id'];
@@ -29,6 +29,12 @@ createServer(async (request, response) => {
   if (!seen.has(id)) console.log(type, data.run_id ?? '', data.state ?? '');
   seen.add(id);
   response.writeHead(204).end();
-}).listen(Number(process.env.PORT ?? 8080), process.env.HOST ?? '127.0.0.1', function () {
-  console.log(`listening on ${this.address().port}`);
-});
+};
+
+createServer((request, response) => void receive(request, response)).listen(
+  Number(process.env.PORT ?? 8080),
+  process.env.HOST ?? '127.0.0.1',
+  function () {
+    console.log(`listening on ${this.address().port}`);
+  },
+);

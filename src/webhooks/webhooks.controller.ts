@@ -72,7 +72,10 @@ export class WebhooksController {
     return this.webhooks.create(body, caller);
   }
 
-  /** List webhooks, the oldest first */
+  /**
+   * List webhooks
+   * @remarks The oldest first, all of them.
+   */
   @Get()
   @TakesDatabaseTurn()
   @ApiOkResponse({ type: [WebhookDto], description: 'All webhooks.' })
@@ -80,7 +83,10 @@ export class WebhooksController {
     return this.webhooks.list();
   }
 
-  /** Get a webhook */
+  /**
+   * Get a webhook
+   * @remarks With how far it has read, and how many messages wait for another try.
+   */
   @Get(':id')
   @TakesDatabaseTurn()
   @ApiResource(WEBHOOK_ID_PARAM)

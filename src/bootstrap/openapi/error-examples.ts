@@ -65,7 +65,9 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
     409: { detail: 'There are 100 webhooks already' },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
   },
+  updateWebhook: { 400: invalid('url must be a string without control characters of 1 to 2048 characters') },
   rotateWebhookSecret: {
+    400: invalid('keep_old_s must be an integer from 0 to 2592000'),
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
   },
   replayWebhook: { 400: invalid('from is required') },

@@ -204,8 +204,8 @@ export class RotateSecretDto {
 @ApiSchema({ name: 'WebhookReplay', description: 'A time whose events are sent again.' })
 export class ReplayDto {
   /** UNIX seconds, an ISO 8601 date and time with a zone, or a span before now such as `2h`. @example 2h */
-  @IsTimeOrSpan((value) => readTime(value, Date.now(), -1) !== null)
   @ApiProperty({ required: true })
+  @IsTimeOrSpan((value) => readTime(value, Date.now(), -1) !== null)
   from: string;
 
   /** Where it ends; unless given, it goes on with what follows, and the webhook is set back to `from`. */

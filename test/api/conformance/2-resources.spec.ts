@@ -7,11 +7,10 @@ import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** Fields of a run that are settled beside the specification's. */
-const SETTLED = [
-  ...Object.keys(showOptions(null)),
-  ...['concurrency', 'labels', 'name', 'op_definition_version', 'selector', 'start_at'],
-  ...['created_by', 'rerun_of', 'reruns', 'schedule', 'source'],
-];
+const SETTLED = Object.keys(showOptions(null)).concat(
+  ...'concurrency labels name op_definition_version selector start_at'.split(' '),
+  ...'created_by rerun_of reruns schedule source'.split(' '),
+);
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 describe('section 2: resources and their fields', () => {

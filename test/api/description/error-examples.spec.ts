@@ -22,6 +22,8 @@ const WRONG_BODIES: Readonly<Record<string, object>> = {
   rerunRun: { unknown: 1 },
   addEvent: { type: 'PROGRESS', msg: 101 },
   pauseSchedule: { note: '' },
+  updateWebhook: { url: '' },
+  rotateWebhookSecret: { keep_old_s: -1 },
 };
 
 /** Queries that an operation refuses with 400; an unknown parameter unless given. */
@@ -128,6 +130,10 @@ describe('the example of an error response is what the service answers', () => {
       `insert into pauses (name, reason, labels, updated_by, updated_by_name, created_at, updated_at)
        select 'p' || n, 'r', '{other}', gen_random_uuid(), 'k', now(), now() from generate_series(1, 100) n`,
     );
+    const url = 'https://1.1.1.1/';
+    await Promise.all(
+      Array.from({ length: 100 }, () => service.send('POST', '/webhooks', { body: { url } })),
+    );
     for (const operation of withStatus(409)) {
       const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
       const isCreation = operation.path.endsWith('/runs');
@@ -141,6 +147,7 @@ describe('the example of an error response is what the service answers', () => {
       assertExample(operation, 409, answer, id);
     }
     await service.dataSource.query('delete from pauses');
+    await service.dataSource.query('delete from webhooks');
     await service.send('DELETE', '/definitions/word-count?all=true');
   });
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
+import { EXAMPLE_WEBHOOK_ID } from '../../../src/common/http/api-examples.js';
 import {
   ApiDescription,
   readApiDocument,
@@ -176,12 +177,17 @@ describe('the API description', () => {
   test('has examples that the service takes', async () => {
     await service.send('POST', '/workers/heartbeat', { body: exampleOf('sendHeartbeat', 'idle') });
     await service.send('POST', '/definitions', { body: exampleOf('upsertDefinition', 'word-count') });
+    const { id: webhookId } = (
+      await service.send('POST', '/webhooks', { body: exampleOf('createWebhook', 'failures of a team') })
+    ).body;
     for (const operation of api.operations) {
       for (const [name, example] of Object.entries(examplesOf(operation))) {
         const runId = await claimedRun();
         if (operation.id === 'rerunRun') await service.send('POST', `/runs/${runId}/cancel`);
         const body: unknown = JSON.parse(JSON.stringify(example.value).replaceAll(EXAMPLE_RUN_ID, runId));
-        const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, runId);
+        const path = filled(operation)
+          .replaceAll(EXAMPLE_RUN_ID, runId)
+          .replaceAll(EXAMPLE_WEBHOOK_ID, webhookId);
         const headers = Object.fromEntries(
           operation.parameters.flatMap(({ name: header, in: place, schema }) =>
             place === 'header' && 'example' in schema ? [[header, String(schema.example)]] : [],

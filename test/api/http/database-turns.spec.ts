@@ -45,6 +45,8 @@ const WITHOUT_TURN = [
   'RunsController.patchRun',
   'RunsController.pollEvents',
   'RunsController.retryRun',
+  'WebhooksController.redeliverWebhook',
+  'WebhooksController.testWebhook',
   'WhoamiController.whoami',
   'WorkersController.sendHeartbeat',
 ];

@@ -11,6 +11,7 @@ const RESERVED = [
   'SERVICE_RUN_ATTEMPT',
   'SERVICE_CPU',
   'SERVICE_RAM_MB',
+  'SERVICE_SCHEDULED_FOR',
 ];
 const VARIABLE_FORM = `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${RESERVED.join(', ')}`;
 const NAME_FORM =

@@ -52,7 +52,15 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    const usual = [schema.example, '15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))];
+    const usual = [
+      schema.example,
+      '15m',
+      'oom',
+      'CHECKPOINT',
+      'me',
+      '019a2b3c-0000-7000-8000-0c1d2e3f4a5b',
+      'a'.repeat(Math.max(1, minLength)),
+    ];
     const text = usual.find((one): one is string => typeof one === 'string' && fits(one, schema));
     if (text === undefined) throw new Error(`no text for ${JSON.stringify(schema)}`);
     return text;

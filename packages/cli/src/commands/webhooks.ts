@@ -205,6 +205,7 @@ function addDeliveries(parent: Command, context: CliContext): void {
 }
 
 /** A command about one webhook that prints the answer as JSON. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- commander gives the flags that the command declares
 function asksForOne<F extends ServiceFlags>(
   command: Command,
   example: string,
@@ -234,7 +235,10 @@ async function printSecret(
   { json }: ServiceFlags,
   { output }: CliContext,
 ): Promise<void> {
-  if (json) return void (await output.json(made));
+  if (json) {
+    await output.json(made);
+    return;
+  }
   output.note(`webhook ${made.id}; its secret, shown this once:`);
   await output.line(made.secret);
 }
