@@ -277,7 +277,7 @@ describe('the retention of runs', () => {
         order by table_name`,
     );
     const goes = ['attempts', 'events'];
-    const stays = ['audit_entries', 'idempotency_keys'];
+    const stays = ['audit_entries', 'idempotency_keys', 'schedule_fires'];
     const isGoneBefore = ['concurrency_slots', 'executions', 'feed_entries', 'queue', 'run_timers'];
     const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_terms'];
     assert.deepEqual(

@@ -58,6 +58,7 @@ export class SchemaValues {
       'oom',
       'CHECKPOINT',
       'me',
+      '1',
       '019a2b3c-0000-7000-8000-0c1d2e3f4a5b',
       'a'.repeat(Math.max(1, minLength)),
     ];
