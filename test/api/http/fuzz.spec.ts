@@ -31,7 +31,10 @@ const RUN_OPTIONS =
   /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
 
 /** Times, which end after they start, and what of a run a schedule refuses. */
-const SCHEDULE = /^(?:cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;
+const SCHEDULE = /^(?:applied|labels|cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;
+
+/** Addresses of endpoints, and lists without repetition. */
+const WEBHOOK = /^(?:url|events|include|where)\b/;
 
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
@@ -40,13 +43,16 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createDefinitionRun: new RegExp(`${RUN_OPTIONS.source}|^event_delivery.attributes must be absent `),
   labelRun: RUN_OPTIONS,
   upsertDefinition: new RegExp(
-    `${RUN_OPTIONS.source}|^input_specs.*\\.default must be |^(?:command|args)\\[.*: no such input$`,
+    `${RUN_OPTIONS.source}|^input_specs.*\\.default must be |^applied\\b|^(?:command|args)\\[.*: no such input$`,
   ),
   createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putPause: /^(?:where must |where\.all must |until must )/,
   putSchedule: SCHEDULE,
   previewSchedule: SCHEDULE,
+  createWebhook: WEBHOOK,
+  updateWebhook: WEBHOOK,
+  replayWebhook: /^until must /,
   putSecret: /^(?:value(?:_base64)?[ .]|either value or )/,
   createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
   readFeed: /^$/,
