@@ -24,6 +24,7 @@ const SLOW = [
   'test/integration/journal/bulk-{outage,races}.spec.ts',
   'test/integration/queue/{claim-idle,idle-claims,low-water-marks,lane-flatness}.spec.ts',
   'test/integration/runs/{bulk-operations,list-plans,pagination,run-log-races,run-timeouts,wait-idle}.spec.ts',
+  'test/integration/webhooks/delivery.spec.ts',
   'test/integration/workers/reaper-{passes,races,schedule}.spec.ts',
 ];
 
