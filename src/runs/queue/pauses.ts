@@ -41,7 +41,14 @@ interface Known {
   readonly holdsAll: boolean;
 }
 
-const NONE: Settled = { paused: new Set(), held: new Set(), claimable: [], written: 0, skipped: 0 };
+/** Of no rows. */
+export const NOTHING_SETTLED: Settled = {
+  paused: new Set(),
+  held: new Set(),
+  claimable: [],
+  written: 0,
+  skipped: 0,
+};
 
 /** Transactions that mark rows of the queue hold it in shared mode; who takes it alone waits for those that have seen other pauses. */
 const MARKING_LOCK = '3908512264410937';
@@ -206,7 +213,7 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
 
   /** As {@link apply}, if there may be pauses. */
   async settle(manager: EntityManager, runs: readonly Pick<Run, 'id'>[]): Promise<Settled> {
-    return this.mayExist ? this.apply(manager, runs) : NONE;
+    return this.mayExist ? this.apply(manager, runs) : NOTHING_SETTLED;
   }
 
   /**
@@ -214,7 +221,7 @@ export class Pauses implements OnModuleInit, OnModuleDestroy {
    * other transactions have locked.
    */
   async apply(manager: EntityManager, runs: readonly Pick<Run, 'id'>[]): Promise<Settled> {
-    if (runs.length === 0) return NONE;
+    if (runs.length === 0) return NOTHING_SETTLED;
     await execute(manager, `select pg_advisory_xact_lock_shared($1::bigint)`, [MARKING_LOCK]);
     const found = await rows<SettledRow>(manager, SETTLE, [plainArray(runs.map(({ id }) => id))]);
     const keys = new Set(found.flatMap(({ key }) => key ?? []));

@@ -10,7 +10,7 @@ import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js'
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
-import { Pauses } from './pauses.js';
+import { NOTHING_SETTLED, Pauses } from './pauses.js';
 import { findHeads, findOpenHeads, readHeads, type PendingRun, type QueueHead } from './plain-lane.js';
 import { monotonicMs } from '../../common/monotonic-ms.js';
 
@@ -119,7 +119,10 @@ export class QueueRepository {
       const lane = laneById.get(laneOf(run));
       return concurrencyKey === null && lane ? [{ id, priority, createdAt, lane }] : [];
     });
-    const { paused, claimable } = await this.pauses.settle(manager, [...entering, ...labelled]);
+    // Together: a connection that breaks fails both.
+    const [{ paused, claimable }] = this.pauses.mayExist
+      ? await Promise.all([this.pauses.apply(manager, [...entering, ...labelled]), written])
+      : [NOTHING_SETTLED];
     const open = [...free.filter(({ id }) => !paused.has(id)), ...claimable];
     if (keys.size === 0) return { claimable: open, written };
     const [admitted] = await Promise.all([this.keys.admit(manager, [...keys.keys()]), written]);
