@@ -208,7 +208,8 @@ for (const scheduler of ['direct', 'fit']) {
         [held, next],
       ]) {
         await steps.event(ended, 'COMPLETED');
-        assert.deepEqual(await claimAll(), [claimed]);
+        // A claim that meets the job that releases the rows gets nothing.
+        assert.deepEqual(await until(claimAll, ({ length }) => length > 0), [claimed]);
       }
     });
 
