@@ -92,7 +92,7 @@ describe('the pages of webhooks', skipFor(NO_BROWSER), () => {
     const received = receiver.received.length;
     await act(page, 'Replay', (dialog) => dialog.getByLabel('From').fill('2026-01-01T00:00'));
     await page.getByText('The events are sent again.').waitFor();
-    await page.waitForFunction(`document.querySelectorAll('[role="row"]').length > 3`);
+    await page.locator('[role="row"]').nth(3).waitFor({ state: 'attached' });
     assert.ok(receiver.received.length > received, 'the run is told again');
     await act(page, 'Rotate secret', (dialog) => dialog.getByLabel('Old secret signs').fill('3600'));
     const shown = page.getByRole('dialog', { name: 'The secret of the webhook' });
