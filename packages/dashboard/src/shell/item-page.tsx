@@ -32,6 +32,11 @@ export function ItemTitle({ list: [path, title], name, what }: TitleProps) {
   );
 }
 
+/** What people say of the item; null: nothing. */
+export function ItemDescription({ text }: { readonly text: string | null }) {
+  return text === null ? null : <p className={styles.description}>{text}</p>;
+}
+
 interface Props<T> extends Pick<TitleProps, 'list' | 'name'> {
   /** What it is, such as `schedule`. */
   readonly kind: string;

@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react';
+import styles from './facts.module.css';
 
 interface Props {
   readonly name: string;
@@ -14,6 +15,11 @@ export function Fact({ name, className, children }: Props) {
       <dd>{children}</dd>
     </div>
   );
+}
+
+/** Facts about the item of a page. */
+export function FactBox({ children }: { readonly children: ReactNode }) {
+  return <dl className={styles.box}>{children}</dl>;
 }
 
 /** A text on one line, cut where it is too long; the whole is in its tip. */

@@ -12,7 +12,7 @@ import { Line } from '../../components/values/facts.js';
 import { Time } from '../../components/values/time.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
-import { ItemPage, ItemTitle } from '../../shell/item-page.js';
+import { ItemDescription, ItemPage, ItemTitle } from '../../shell/item-page.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { changesBetween, DefinitionDetails, toBody, type Definition } from './definition-details.js';
 import styles from './definition-page.module.css';
@@ -111,9 +111,7 @@ function Loaded({ name, versions, newest }: LoadedProps) {
           </div>
         }
       />
-      {chosen !== undefined && chosen.description !== null && (
-        <p className={styles.description}>{chosen.description}</p>
-      )}
+      <ItemDescription text={chosen?.description ?? null} />
       {chosen === undefined ? (
         <EmptyState
           icon="definitions"

@@ -5,12 +5,12 @@ import { useApi, useLive } from '../../api/use-api.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
 import type { Column } from '../../components/table/data-table.js';
 import { Badge } from '../../components/values/badge.js';
-import { Fact, Line } from '../../components/values/facts.js';
+import { Fact, FactBox, Line } from '../../components/values/facts.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount } from '../../lib/format.js';
-import { ItemPage, ItemTitle } from '../../shell/item-page.js';
+import { ItemDescription, ItemPage, ItemTitle } from '../../shell/item-page.js';
 import { ListPage } from '../../shell/list-page.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { FireMarks } from './fire-marks.js';
@@ -54,7 +54,7 @@ function Loaded({ schedule }: { readonly schedule: Schedule }) {
           </>
         }
       />
-      {description !== null && <p className={styles.description}>{description}</p>}
+      <ItemDescription text={description} />
       <div className={styles.details}>
         <Facts schedule={schedule} />
         <section>
@@ -81,7 +81,7 @@ function Loaded({ schedule }: { readonly schedule: Schedule }) {
 function Facts({ schedule }: { readonly schedule: Schedule }) {
   const { counts, paused_note: note, timezone } = schedule;
   return (
-    <dl className={styles.facts}>
+    <FactBox>
       <Fact name="Times">
         <code>{timesOf(schedule)}</code> {timezone}
       </Fact>
@@ -106,7 +106,7 @@ function Facts({ schedule }: { readonly schedule: Schedule }) {
         <Time at={schedule.updatedAt} />
         {schedule.updated_by && ` by ${schedule.updated_by.key_name}`}
       </Fact>
-    </dl>
+    </FactBox>
   );
 }
 

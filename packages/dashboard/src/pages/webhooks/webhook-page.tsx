@@ -7,11 +7,11 @@ import { EmptyState } from '../../components/feedback/empty-state.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import type { Column } from '../../components/table/data-table.js';
 import { Badge, type Tone } from '../../components/values/badge.js';
-import { Fact, Line } from '../../components/values/facts.js';
+import { Fact, FactBox, Line } from '../../components/values/facts.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount } from '../../lib/format.js';
-import { ItemPage, ItemTitle } from '../../shell/item-page.js';
+import { ItemDescription, ItemPage, ItemTitle } from '../../shell/item-page.js';
 import { ListPage } from '../../shell/list-page.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { answerOf, tellOutcome, WebhookActions } from './webhook-actions.js';
@@ -41,9 +41,9 @@ export default function WebhookPage() {
             note={<WebhookBadge webhook={webhook} />}
             actions={<WebhookActions webhook={webhook} />}
           />
-          {webhook.description !== null && <p className={styles.description}>{webhook.description}</p>}
+          <ItemDescription text={webhook.description} />
           <Facts webhook={webhook} />
-          <h2>Deliveries</h2>
+          <h2 className={styles.heading}>Deliveries</h2>
           <ListPage
             queryKey={['webhooks', 'deliveries', id]}
             read={(query, signal) =>
@@ -72,7 +72,7 @@ export default function WebhookPage() {
 function Facts({ webhook }: { readonly webhook: Webhook }) {
   const { events, where, include, gap, replay, failures } = webhook;
   return (
-    <dl className={styles.facts}>
+    <FactBox>
       <Fact name="Events">{[...events, ...include.map((part) => `with ${part}`)].join(', ')}</Fact>
       {Object.entries(where).map(([name, values]) => (
         <Fact key={name} name={`Only ${name}`}>
@@ -102,7 +102,7 @@ function Facts({ webhook }: { readonly webhook: Webhook }) {
           <Time at={webhook.old_secret_until} />
         </Fact>
       )}
-    </dl>
+    </FactBox>
   );
 }
 
