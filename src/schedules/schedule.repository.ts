@@ -53,7 +53,7 @@ export type StoredSchedule = Pick<ScheduleEntity, (typeof STORED)[number]>;
 export type ShownFire = ScheduleFireEntity & { readonly runState: string | null };
 
 /** A schedule that a process has taken to fire it. */
-export type DueSchedule = ScheduleEntity & { readonly now: Date };
+export type TakenSchedule = ScheduleEntity & { readonly now: Date };
 
 /** SQL of schedules and their fires. */
 @Injectable()
@@ -90,6 +90,16 @@ export class ScheduleRepository {
     const { dueAt } = stored;
     if (dueAt) await sendNotice(manager, { scheduleInMs: Math.max(0, dueAt.getTime() - now.getTime()) });
     return stored;
+  }
+
+  /** The first ids, some at most. */
+  async listIds(limit: number): Promise<string[]> {
+    const found = await rows<{ id: string }>(
+      this.dataSource,
+      `select id from ${SCHEDULES.name} order by id limit $1::integer`,
+      [limit],
+    );
+    return found.map(({ id }) => id);
   }
 
   async list(limit: number, after: string, search: string): Promise<ScheduleEntity[]> {
@@ -181,7 +191,7 @@ export class ScheduleRepository {
   }
 
   /** Schedules that are due by the database's clock, which other processes leave alone for a while. */
-  takeDue(limit: number): Promise<DueSchedule[]> {
+  takeDue(limit: number): Promise<TakenSchedule[]> {
     return rows(
       this.dataSource,
       `with due as (

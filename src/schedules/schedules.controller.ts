@@ -15,9 +15,10 @@ import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiParam, ApiT
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
-import { SCHEDULE_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiResource } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
+import { textProblem } from '../common/http/validation/dto-decorators.js';
+import { NAME } from '../definitions/dto/create-definition.dto.js';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
@@ -33,6 +34,19 @@ import {
 } from './dto/schedule-requests.dto.js';
 import { RequestedFires } from './fires/requested-fires.js';
 import { SchedulesService } from './schedules.service.js';
+
+const { pattern, min, max } = NAME;
+const SCHEDULE_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the schedule.',
+  schema: {
+    type: 'string',
+    minLength: min,
+    maxLength: max,
+    pattern: pattern.source,
+    example: 'nightly-report',
+  },
+};
 
 @ApiTags('schedules')
 @Controller('schedules')
@@ -87,8 +101,7 @@ export class SchedulesController {
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ScheduleDto> {
-    const { pattern, minLength, maxLength } = SCHEDULE_ID_PARAM.schema;
-    if (id.length < minLength || id.length > maxLength || !new RegExp(pattern).test(id))
+    if (textProblem(id, NAME, 'id') !== undefined)
       throw new InvalidRequest(
         'The id of a schedule is 1 to 128 letters, digits and . _ -, starting with a letter or digit',
       );

@@ -39,6 +39,9 @@ const LAST_FIRES = 20;
 const DEFAULT_TIMES = 10;
 const DEFAULT_WINDOW_S = 86_400;
 
+/** Ids among which the one that was probably meant is looked for. */
+const COMPARED_IDS = 100;
+
 /** Fires that one statement removes before their schedule. */
 const FIRES_PER_BATCH = 5_000;
 
@@ -200,14 +203,7 @@ export class SchedulesService {
   async require(id: string): Promise<ScheduleEntity> {
     const found = await this.schedules.find(id);
     if (found) return found;
-    const others = await this.schedules.list(100, '', '');
-    throw new ScheduleNotFound(
-      id,
-      nearestName(
-        id,
-        others.map((other) => other.id),
-      ),
-    );
+    throw new ScheduleNotFound(id, nearestName(id, await this.schedules.listIds(COMPARED_IDS)));
   }
 
   async #pause(

@@ -32,17 +32,6 @@ export const DEFINITION_NAME_PARAM = {
   description: 'Id of the definition.',
   example: 'word-count',
 } as const;
-export const SCHEDULE_ID_PARAM = {
-  name: 'id',
-  description: 'Id of the schedule.',
-  schema: {
-    type: 'string',
-    minLength: 1,
-    maxLength: 128,
-    pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$',
-    example: 'nightly-report',
-  },
-} as const;
 export const API_KEY_ID_PARAM = {
   name: 'id',
   description: 'Id of the API key, as in the response to its creation.',

@@ -2,10 +2,10 @@ import type { ScheduleEntity } from '../../database/entities/schedule.entity.js'
 import { firstTime, jitterMs, justBefore, timetableOf, type Timing } from '../schedule-times.js';
 
 /** So long after its time, in milliseconds, a run is still on time: a restart or a failover takes less. */
-export const ON_TIME_MS = 60_000;
+const ON_TIME_MS = 60_000;
 
 /** Times that `all` makes up for, at most. */
-export const MAX_CAUGHT_UP = 100;
+const MAX_CAUGHT_UP = 100;
 
 /** Times that passed and for which there are no runs. */
 export interface MissedTimes {

@@ -15,7 +15,7 @@ export interface OpenRun {
 }
 
 /** Times in a row of which no run can be made, after which the schedule is paused. */
-export const MAX_FAILED_IN_ROW = 10;
+const MAX_FAILED_IN_ROW = 10;
 
 /** Characters of a reason that are kept. */
 const MAX_REASON = 2_000;

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Counter, Gauge } from 'prom-client';
 import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
 import { scrapedReading } from '../../common/metrics/scraped-reading.js';
-import { FIRE_OUTCOMES, type FireOutcome } from '../../database/entities/schedule.entity.js';
+import { FIRE_OUTCOMES } from '../../database/entities/schedule.entity.js';
 import { ScheduleRepository } from '../schedule.repository.js';
 import type { NewFire } from './schedule-ledger.js';
 
@@ -32,10 +32,6 @@ export class ScheduleMetrics {
   }
 
   fired(fires: readonly NewFire[]): void {
-    for (const { outcome, count } of fires) this.#add(outcome, count);
-  }
-
-  #add(outcome: FireOutcome, count: number): void {
-    this.fires.inc({ outcome }, count);
+    for (const { outcome, count } of fires) this.fires.inc({ outcome }, count);
   }
 }
