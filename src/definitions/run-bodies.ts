@@ -51,15 +51,9 @@ export class RunBodies {
     const { definition: _id, version: _version, name, inputs = {}, labels: own = {}, ...rest } = body;
     const known = typeof name === 'string' ? { ...facts, 'run.name': name } : facts;
     const given = isJsonObject(inputs) ? expandInputs(inputs, known) : inputs;
-    const complete = isJsonObject(given) ? completeInputs(specsOf(definition), given) : { inputs: {} };
-    const referring = Object.entries(rest).filter(([field]) => isReferring(field));
-    const expanded = expandOptions(Object.fromEntries(referring), {
-      facts: known,
-      inputs: 'inputs' in complete ? complete.inputs : {},
-    });
     const asked = {
       ...rest,
-      ...expanded,
+      ...expandReferring(rest, known, isJsonObject(given) ? given : {}, definition),
       ...(name !== undefined && { name }),
       ...(Object.keys(Object(given)).length > 0 && { inputs: given }),
       labels: isJsonObject(own) ? { ...labels, ...own } : own,
@@ -78,10 +72,9 @@ export class RunBodies {
     const { inputs = {}, start_at: startAt } = body;
     const names = Object.keys(isJsonObject(inputs) ? inputs : {});
     const specs = definition ? specsOf(definition) : new Map(names.map((name) => [name, GIVEN_INPUT]));
-    const referring = Object.entries(body).filter(([field]) => isReferring(field));
     const problems = [
       ...((startAt ?? null) === null ? [] : ['start_at must be absent']),
-      ...checkTemplates(Object.fromEntries(referring), specs, known),
+      ...checkTemplates(referringOf(body), specs, known),
     ];
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   }
@@ -96,8 +89,27 @@ export class RunBodies {
   }
 }
 
-function isReferring(field: string): boolean {
-  return REFERRING.some((name) => name === field);
+/** The fields of a body in which references are replaced, beside its inputs. */
+function referringOf(body: JsonObject): JsonObject {
+  return Object.fromEntries(
+    REFERRING.flatMap((name) => {
+      const value = body[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** These fields with their references replaced. The inputs are completed for them only if there are any. */
+function expandReferring(
+  body: JsonObject,
+  facts: Facts,
+  given: JsonObject,
+  definition: DefinitionEntity | null,
+): JsonObject | null {
+  const referring = referringOf(body);
+  if (Object.keys(referring).length === 0) return null;
+  const complete = completeInputs(specsOf(definition), given);
+  return expandOptions(referring, { facts, inputs: 'inputs' in complete ? complete.inputs : {} });
 }
 
 function specsOf(definition: DefinitionEntity | null): ReadonlyMap<string, InputSpec> {

@@ -1,5 +1,6 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { NIL } from 'uuid';
 import { Settings } from '../config/settings.js';
 import type {
   WebhookEntity,
@@ -29,7 +30,6 @@ const NEVER = '9999-12-31T00:00:00.000Z';
 /** Greater than every id. */
 const MAX_ID = '9223372036854775807';
 const FIRES = new EntityTable(ScheduleFireEntity);
-const NIL = '00000000-0000-0000-0000-000000000000';
 
 /** What of a webhook decides what it is told. */
 export type Subscription = Pick<WebhookEntity, 'id' | 'events' | 'conditions' | 'include'>;

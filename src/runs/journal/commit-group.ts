@@ -311,7 +311,11 @@ function byLedger<T extends Pick<Batch, 'ledger'>>(
   all: readonly T[],
 ): ReadonlyMap<BatchLedger, readonly T[]> {
   const groups = new Map<BatchLedger, T[]>();
-  for (const one of all) groups.set(one.ledger, [...(groups.get(one.ledger) ?? []), one]);
+  for (const one of all) {
+    const group = groups.get(one.ledger) ?? [];
+    groups.set(one.ledger, group);
+    group.push(one);
+  }
   return groups;
 }
 

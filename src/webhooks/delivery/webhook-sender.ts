@@ -9,7 +9,7 @@ import { WebhookSecrets, type SigningWebhook } from '../webhook-secrets.js';
 import { EndpointAddresses } from './endpoint-addresses.js';
 
 /** Milliseconds from the look-up of the name to the end of the answer. */
-export const SEND_TIMEOUT_MS = 15_000;
+const SEND_TIMEOUT_MS = 15_000;
 /** Bytes of an answer that are read, and characters that are kept. */
 const READ_BYTES = 16_384;
 const KEPT_CHARACTERS = 512;
