@@ -25,13 +25,13 @@ export async function inBatches(
 }
 
 /**
- * Runs a batch of background work, and pauses for as long as it took, at most a second: a slower database gets longer
+ * Runs a batch of background work, and pauses for `rest` times as long as it took, at most a second: a slower database gets longer
  * pauses, and the work uses one connection at most half of the time. @param stop ends the pause
  */
-export async function paced<T>(stop: AbortSignal | undefined, batch: () => Promise<T>): Promise<T> {
+export async function paced<T>(stop: AbortSignal | undefined, batch: () => Promise<T>, rest = 1): Promise<T> {
   const startedAt = monotonicMs();
   const result = await batch();
-  const pauseMs = Math.min(monotonicMs() - startedAt, LONGEST_PAUSE_MS);
+  const pauseMs = Math.min(rest * (monotonicMs() - startedAt), LONGEST_PAUSE_MS);
   await untilWoken({ signal: stop ?? NEVER, forMs: pauseMs }, () => () => undefined);
   return result;
 }

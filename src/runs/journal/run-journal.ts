@@ -39,7 +39,7 @@ import { monotonicMs } from '../../common/monotonic-ms.js';
 
 const MAX_GROUP = 200;
 
-/** A request with more bytes does not wait in the queue of the others. */
+/** A request with more bytes does not wait in the queue of the others; neither does a batch that changes no run that claims or reports may want. */
 const LARGE_BYTES = 64 * 1024;
 
 /** The settings that limit waiting commands. */
@@ -62,7 +62,7 @@ export type JournalSettings = Pick<
 /**
  * All changes of runs go through the journal. It commits commands in groups, and each gets its own answer. If more
  * commands wait than a group holds, API keys are served in turn; reports of workers have a line of their own. Large
- * requests form groups of their own, on another connection, so that they do not delay the others.
+ * requests, and batches that change no run, form groups of their own, on another connection, so that they do not delay the others.
  */
 @Injectable()
 export class RunJournal {
@@ -236,7 +236,7 @@ function isReport(pending: PendingCommand): boolean {
 /** Whether it may be carried out after later commands: a change that follows another one of its request may not. */
 function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolean {
   if (line === 'reports' || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
-  return bytes > LARGE_BYTES;
+  return bytes > LARGE_BYTES || (pending.kind === 'batch' && (pending.batch.changes ?? []).length === 0);
 }
 
 function effectOf(result: Result): Effect {

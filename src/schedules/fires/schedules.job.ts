@@ -27,7 +27,10 @@ export const SCHEDULES = 'schedules';
 export const SCHEDULED_ENDS = 'scheduled_ends';
 
 /** Schedules that are fired together: few, so that claims and requests do not wait long for their commit. */
-const SCHEDULES_PER_BATCH = 50;
+const SCHEDULES_PER_BATCH = 20;
+
+/** So many times as long as a batch takes is the pause after it, in which the database serves others. */
+const REST = 1.5;
 
 /** Runs that are released together. */
 const RUNS_PER_BATCH = 200;
@@ -122,7 +125,7 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
    * @returns how many were due
    */
   async runOnce(stop?: AbortSignal): Promise<number> {
-    const due = await inBatches(SCHEDULES_PER_BATCH, stop, () => paced(stop, () => this.#fireDue()));
+    const due = await inBatches(SCHEDULES_PER_BATCH, stop, () => paced(stop, () => this.#fireDue(), REST));
     const inMs = await this.schedules.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(SCHEDULES, inMs);
     return due;
