@@ -190,7 +190,7 @@ for (const option of [
 }
 
 const TOP =
-  'serve, worker, run, bulk, def, schedule, apply, workers, capacity, pause, feed, keys, secrets, webhook, login, logout, completion';
+  'serve, worker, run, bulk, def, group, schedule, apply, workers, capacity, pause, feed, keys, secrets, webhook, login, logout, completion';
 
 for (const [words, names, meant] of [
   [
