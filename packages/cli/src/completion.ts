@@ -96,8 +96,8 @@ class Ask {
 
   async groups(): Promise<readonly Choice[]> {
     const params = { query: { limit: MOST } };
-    const { data } = await this.session.client.GET('/groups', { params, ...this.init });
-    return (data?.data ?? []).map(({ id, name, state }): Choice => [id, oneLine(`${name ?? ''} ${state}`)]);
+    const { data = [] } = await this.session.client.GET('/groups', { params, ...this.init });
+    return data.map(({ id, name, state }): Choice => [id, oneLine(`${name ?? ''} ${state}`)]);
   }
 
   async definitions(word: string): Promise<readonly Choice[]> {

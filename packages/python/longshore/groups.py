@@ -6,8 +6,9 @@ import time
 import uuid
 from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Union
 
+from .catalog import Catalog
 from .connection import hold_s
-from .errors import GroupFailed
+from .errors import GroupFailed, Refused
 from .found import PAGE, Found
 from .run import Group, JsonObject, Run, quoted
 from .runs import with_files
@@ -16,7 +17,7 @@ from .sweep import Inputs
 AnyGroup = Union[Group, str]
 
 
-class Groups(Found):
+class Groups(Found, Catalog):
     """Calls about groups, which the service carries out without this program."""
 
     def array(
@@ -58,15 +59,8 @@ class Groups(Found):
         return self._group(group, {})
 
     def groups(self, **filters: Any) -> Iterator[Group]:
-        """Yields groups, newest first; filters: `state`, `name` and `label` as in `GET /groups`."""
-        query: JsonObject = {**filters, "limit": PAGE}
-        while True:
-            page = self._object("GET", "/groups", query=query)
-            for each in page["data"]:
-                yield Group(each)
-            if not page["has_more"] or not page["data"]:
-                return
-            query["after"] = page["data"][-1]["id"]
+        """Yields groups, newest first; filters: `state`, `name` and `schedule` as in `GET /groups`."""
+        return map(Group, self._pages("/groups", lambda each: str(each["id"]), most=PAGE, **filters))
 
     def members(self, group: AnyGroup) -> Dict[Any, Run]:
         """The runs of a group by their names within it, or of an array by their indexes."""
@@ -81,7 +75,7 @@ class Groups(Found):
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = self._group(group, {"wait": hold_s(deadline), "until": "ended"}, deadline)
+            found = self._group(group, {"wait": hold_s(deadline)}, deadline)
             if found.has_ended:
                 if check and found.state != "completed":
                     raise GroupFailed(found)
@@ -90,12 +84,19 @@ class Groups(Found):
                 raise TimeoutError(f"group {found.id} is {found.state} after {timeout} s")
 
     def cancel_group(self, group: AnyGroup, reason: Optional[str] = None) -> Group:
-        """Cancels the runs of a group that have not ended."""
-        return self._change_group(group, "cancel", {} if reason is None else {"reason": reason})
+        """Cancels the runs of a group that have not ended; of one that has, nothing changes. Returns the group as it is then."""
+        body = {} if reason is None else {"reason": reason}
+        try:
+            return Group(self._object("POST", f"/groups/{_id_of(group)}/cancel", body=body))
+        except Refused:
+            found = self.group(group)
+            if not found.has_ended:
+                raise
+            return found
 
     def retry_group(self, group: AnyGroup, *, all: bool = False) -> Group:
         """Opens another attempt of what failed, with what that had cancelled. What is completed stays, unless `all`."""
-        return self._change_group(group, "retry", {"only": "all" if all else "failed"})
+        return Group(self._object("POST", f"/groups/{_id_of(group)}/retry", body={"only": "all" if all else "failed"}))
 
     def _array(self, run: JsonObject, inputs: Union[int, Iterable[Inputs]], options: JsonObject) -> Group:
         key = options.pop("idempotency_key", None)
@@ -109,10 +110,6 @@ class Groups(Found):
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         given = {name: value for name, value in body.items() if value is not None}
         return Group(self._object("POST", "/groups", body=given, headers=headers))
-
-    def _change_group(self, group: AnyGroup, change: str, body: JsonObject) -> Group:
-        headers = {"Idempotency-Key": str(uuid.uuid4())}
-        return Group(self._object("POST", f"/groups/{_id_of(group)}/{change}", body=body, headers=headers))
 
     def _group(self, group: AnyGroup, query: JsonObject, deadline: Optional[float] = None) -> Group:
         return Group(self._read_json(self._ask("GET", f"/groups/{_id_of(group)}", query=query, deadline=deadline)))

@@ -102,7 +102,7 @@ describe('group watch', () => {
         'group g is failed: 1 completed, 2 failed; failed: 0,2\n',
     );
     assert.equal(printed, '');
-    assert.deepEqual(requests.slice(0, 2), ['GET /groups/g', 'GET /groups/g?wait=20&until=ended']);
+    assert.deepEqual(requests.slice(0, 2), ['GET /groups/g', 'GET /groups/g?wait=20']);
     assert.equal(requests.length, 4);
   });
 
@@ -114,13 +114,10 @@ describe('group watch', () => {
 });
 
 test('group list reads pages until it has as many as were asked for', async () => {
-  const page = { data: [group({ id: 'a' }), group({ id: 'b' })], has_more: true };
-  const argv = ['group', 'list', '--state', 'open', '-l', 'team', '-n', '3'];
+  const page = [group({ id: 'a' }), group({ id: 'b' })];
+  const argv = ['group', 'list', '--state', 'open', '-n', '3'];
   const { requests, printed } = await typed([page], argv);
-  assert.deepEqual(requests, [
-    'GET /groups?state=open&label=team&limit=3',
-    'GET /groups?state=open&label=team&limit=3&after=b',
-  ]);
+  assert.deepEqual(requests, ['GET /groups?state=open&limit=3', 'GET /groups?state=open&limit=3&after=b']);
   assert.equal(printed.split('\n').length, 5, printed);
 });
 

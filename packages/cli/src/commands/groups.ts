@@ -94,7 +94,7 @@ function addCreate(parent: Command, context: CliContext): void {
 interface ListFlags extends ServiceFlags {
   readonly state?: Group['state'];
   readonly name?: string;
-  readonly label?: readonly string[];
+  readonly schedule?: string;
   readonly limit: number;
 }
 
@@ -111,20 +111,17 @@ function addList(parent: Command, context: CliContext): void {
       ]),
     )
     .option('--name <name>', 'groups with this name')
-    .option('-l, --label <key=value>', 'groups with this label, or with this key alone', several)
+    .option('--schedule <id>', 'groups that the schedule made')
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 100_000).default(20));
-  callsService(command, 'group list --state open', 'group list -l team=vision -n 100').action(
-    async ({ json, state, name, label, limit, ...flags }: ListFlags) => {
+  callsService(command, 'group list --state open', 'group list --name sweep -n 100').action(
+    async ({ json, state, name, schedule, limit, ...flags }: ListFlags) => {
       const session = await openSession(flags, context);
       const { output } = context;
-      const filters = { ...(state && { state }), ...(name && { name }), ...(label && { label: [...label] }) };
+      const filters = { ...(state && { state }), ...(name && { name }), ...(schedule && { schedule }) };
       const groups: Group[] = [];
       const pages = readPages<Group>(session, {
-        page: async (client, { params, ...init }) => {
-          const query = { ...filters, ...params.query };
-          const { data, ...answer } = await client.GET('/groups', { params: { query }, ...init });
-          return { ...answer, data: data?.data };
-        },
+        page: (client, { params, ...init }) =>
+          client.GET('/groups', { params: { query: { ...filters, ...params.query } }, ...init }),
         cursorOf: ({ id }) => id,
         pageSize: Math.min(limit, 100),
       });
@@ -198,10 +195,8 @@ function addRetry(parent: Command, context: CliContext): void {
 
 interface ChangeInit extends CallInit {
   readonly params: { readonly path: { readonly id: string } };
-  readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Changes a group once, even if an answer is lost. */
 async function change(
   id: string,
   flags: ServiceFlags,
@@ -209,8 +204,7 @@ async function change(
   call: (session: Session, init: ChangeInit) => Promise<Answered<Group>>,
 ): Promise<void> {
   const session = await openSession(flags, context);
-  const headers = { 'Idempotency-Key': session.newKey() };
-  const group = await session.ask((init) => call(session, { params: { path: { id } }, headers, ...init }));
+  const group = await session.askOnce((init) => call(session, { params: { path: { id } }, ...init }));
   await (flags.json ? context.output.json(group) : context.output.line(`${id} ${group.state}`));
 }
 

@@ -61,8 +61,7 @@ function readGroup(
   wait: number,
   patienceMs?: number,
 ): Promise<Schemas['Group']> {
-  const query = wait === 0 ? {} : { wait, until: 'ended' as const };
-  const params = { path: { id }, query };
+  const params = { path: { id }, query: wait === 0 ? {} : { wait } };
   return session.ask((init) => session.client.GET('/groups/{id}', { params, ...init }), patienceMs);
 }
 

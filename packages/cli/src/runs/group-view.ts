@@ -65,9 +65,9 @@ export function failuresText({ failed_indexes: indexes, failed_refs: refs }: Gro
 
 /** What a run or an array waits for, such as `run ID (RUNNING)`; undefined: nothing. */
 export function waitText(conditions: Group['waiting_for'] = []): string | undefined {
-  const texts = conditions.map((one) => {
-    const what = 'group' in one ? `group ${one.group}` : `run ${one.run}`;
-    return `${what} (${one.state}${one.when === 'completed' ? '' : `, when ${one.when}`})`;
+  const texts = conditions.map(({ run, group, state, when }) => {
+    const what = group === undefined ? `run ${run}` : `group ${group}`;
+    return `${what} (${state ?? 'removed'}${when === 'completed' ? '' : `, when ${when}`})`;
   });
   return texts.join(', ') || undefined;
 }
