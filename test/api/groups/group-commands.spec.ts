@@ -6,7 +6,7 @@ import { makeProgram } from '../../../packages/cli/src/program.js';
 import { Output } from '../../../packages/cli/src/terminal/output.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
-import { RunSteps } from '../../support/runs/run-steps.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 
 const CHAIN = `
 name: chain
@@ -18,7 +18,7 @@ runs:
 
 describe('groups on the command line', () => {
   const service = useTestApp();
-  const steps = new RunSteps(service.send);
+  const steps = new GroupSteps(service);
 
   /** Runs a command line. @returns its exit code and what it printed */
   const typed = async (argv: readonly string[], stdin = '') => {
@@ -40,41 +40,33 @@ describe('groups on the command line', () => {
   };
   /** What a command prints. */
   const printed = async (...argv: readonly string[]): Promise<string> => (await typed(argv)).printed;
-  /** Claims what is ready and ends it. */
-  const end = async (type: string, outputs?: object): Promise<void> => {
-    await steps.heartbeat();
-    for (const { id } of await steps.claim()) {
-      await steps.event(id, 'STARTED', { worker_id: 'w' });
-      await steps.event(id, type, outputs && { outputs });
-    }
-  };
-
   test('are created from a file, watched to a failure, retried, and watched to their end', async () => {
     const group = (await typed(['group', 'create', '-f', '-', '-i', 'day=2'], CHAIN)).printed.trim();
-    const second = `${group} as second`;
     const listed = async (): Promise<string> =>
       printed('run', 'list', '--group', group, '--columns', 'group.ref,state,reason,cause');
     assert.match(await listed(), /^second +PENDING +dependency +-\nfirst +PENDING /m);
-    const [waiting] = (await service.send('GET', `/runs?group=${group}`)).body.data;
-    assert.match(await printed('run', 'explain', waiting.id), /^waits for +run \S{36} \(PENDING\)$/m);
-    assert.ok((await printed('run', 'get', waiting.id)).includes(second));
+    const members = await steps.members(group);
+    const [first, second] = [members.get('first').id, members.get('second').id];
+    assert.match(await printed('run', 'explain', second), /^waits for +run \S{36} \(PENDING\)$/m);
+    assert.ok((await printed('run', 'get', second)).includes(`${group} as second`));
 
-    await end('FAILED');
+    await steps.end(first, 'FAILED');
     const failed = await typed(['group', 'watch', group]);
     assert.equal(failed.code, 1);
     assert.match(failed.notes, /^group \S+ is failed: 1 failed, 1 cancelled; failed: first$/m);
     assert.match(await listed(), /^second +CANCELLED +- +dependency$/m);
 
     assert.equal(await printed('group', 'retry', group), `${group} open\n`);
-    await end('COMPLETED', { rows: 9 });
-    await end('COMPLETED');
+    await steps.end(first, 'COMPLETED', { rows: 9 });
+    await steps.untilReady(second);
+    await steps.end(second);
     assert.equal((await typed(['group', 'watch', group])).code, 0);
     assert.match(await printed('group', 'get', group), /^counts +2 completed$/m);
     assert.match(
       await printed('group', 'list', '--name', 'chain'),
       new RegExp(`^${group} +completed +100 %`, 'm'),
     );
-    assert.deepEqual((await steps.get(waiting.id)).inputs, { day: 2, rows: 9 });
+    assert.deepEqual((await steps.runs.get(second)).inputs, { day: 2, rows: 9 });
   });
 
   test('are cancelled with a reason, and show what a file has wrong at its line', async () => {
@@ -94,13 +86,12 @@ describe('groups on the command line', () => {
   });
 
   test('runs wait for a run by its name, and are opened again with the run that had cancelled them', async () => {
-    const parent = await steps.create({ name: 'parent' });
+    const { id: parent } = await steps.runs.create({ name: 'parent' });
     const child = (await typed(['run', 'create', 'image', '--after', 'parent'])).printed.trim();
-    await end('FAILED');
-    assert.equal((await steps.get(child)).state, 'CANCELLED');
+    await steps.end(parent, 'FAILED');
+    await steps.untilRun(child, ({ state }) => state === 'CANCELLED');
     await typed(['run', 'retry', 'parent', '--dependents']);
-    await end('COMPLETED');
-    assert.equal((await steps.get(child)).state, 'PENDING');
-    assert.equal((await steps.get(parent.id)).state, 'COMPLETED');
+    await steps.end(parent);
+    await steps.untilRun(child, ({ state }) => state === 'PENDING');
   });
 });
