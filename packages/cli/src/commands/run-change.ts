@@ -95,8 +95,9 @@ async function retryWithDependents(
   session: Session,
   ids: readonly string[],
   { json }: ChangeFlags,
-  { output, end }: CliContext,
+  context: CliContext,
 ): Promise<void> {
+  const { output } = context;
   for (const id of ids) {
     const params = { path: { id }, query: { dependents: true } };
     const headers = { 'Idempotency-Key': session.newKey() };
@@ -107,7 +108,7 @@ async function retryWithDependents(
       await (json ? output.json(run) : output.line(`${id} retried`));
     } catch (error) {
       if (!(error instanceof CliError) || error.exitCode !== EXIT.failed) throw error;
-      end(EXIT.failed);
+      context.end(EXIT.failed);
       output.note(`${id} not retried: ${error.message}`);
     }
   }
