@@ -6,17 +6,16 @@ import {
   callsService,
   integerOption,
   openSession,
-  readPages,
   several,
   type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
 import { readInputs } from '../runs/inputs.js';
 import { followGroup } from '../runs/follow-group.js';
-import { GROUP_COLUMNS, groupDetails } from '../runs/group-view.js';
+import { GROUP_COLUMNS, GROUP_STATES, groupDetails } from '../runs/group-view.js';
 import { overlaid, readJobs, throwAt } from '../runs/job-file.js';
 import { takesPatience } from '../runs/new-run.js';
-import type { Answered, CallInit, Session } from '../service/session.js';
+import type { Session } from '../service/session.js';
 import { formatTable } from '../terminal/table.js';
 
 type Group = Schemas['Group'];
@@ -29,10 +28,8 @@ export function addGroups(program: Command, context: CliContext): void {
     .description('groups: runs that depend on each other, and arrays of runs');
   addCreate(parent, context);
   addList(parent, context);
-  addGet(parent, context);
   addWatch(parent, context);
-  addCancel(parent, context);
-  addRetry(parent, context);
+  addActions(parent, context);
 }
 
 function takesGroup(parent: Command, name: string, description: string): Command {
@@ -83,11 +80,11 @@ function addCreate(parent: Command, context: CliContext): void {
       .answer((init) => session.client.POST('/groups', { params, body, ...init }))
       .catch((error: unknown) => throwAt(job, error, output));
     output.warnings(response, (text) => `${job.placeOf(text)}: ${text}`);
-    if (dryRun) await print(group, flags, context);
-    else if (flags.wait) {
+    if (flags.wait) {
       if (!flags.json) output.note(`group ${group.id}`);
       context.end(await followGroup(session, group.id, flags));
-    } else await (flags.json ? output.json(group) : output.line(group.id));
+    } else if (flags.json) await output.json(group);
+    else await output.write(dryRun ? groupDetails(group, output.colours) : `${group.id}\n`);
   });
 }
 
@@ -95,6 +92,7 @@ interface ListFlags extends ServiceFlags {
   readonly state?: Group['state'];
   readonly name?: string;
   readonly schedule?: string;
+  readonly after?: string;
   readonly limit: number;
 }
 
@@ -102,53 +100,23 @@ function addList(parent: Command, context: CliContext): void {
   const command = parent
     .command('list')
     .description('list groups, the newest first')
-    .addOption(
-      new Option('-s, --state <state>', 'groups in this state').choices([
-        'open',
-        'completed',
-        'failed',
-        'cancelled',
-      ]),
-    )
+    .addOption(new Option('-s, --state <state>', 'groups in this state').choices(GROUP_STATES))
     .option('--name <name>', 'groups with this name')
     .option('--schedule <id>', 'groups that the schedule made')
-    .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 100_000).default(20));
+    .option('--after <group>', 'groups that are older than this one')
+    .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 100).default(20));
   callsService(command, 'group list --state open', 'group list --name sweep -n 100').action(
-    async ({ json, state, name, schedule, limit, ...flags }: ListFlags) => {
-      const session = await openSession(flags, context);
+    async ({ json, url, key, ...query }: ListFlags) => {
+      const session = await openSession({ url, key }, context);
+      const groups = await session.ask((init) =>
+        session.client.GET('/groups', { params: { query }, ...init }),
+      );
       const { output } = context;
-      const filters = { ...(state && { state }), ...(name && { name }), ...(schedule && { schedule }) };
-      const groups: Group[] = [];
-      const pages = readPages<Group>(session, {
-        page: (client, { params, ...init }) =>
-          client.GET('/groups', { params: { query: { ...filters, ...params.query } }, ...init }),
-        cursorOf: ({ id }) => id,
-        pageSize: Math.min(limit, 100),
-      });
-      for await (const page of pages) {
-        groups.push(...page);
-        if (groups.length >= limit) break;
-      }
-      const listed = groups.slice(0, limit);
-      if (json) await output.json(...listed);
-      else if (listed.length === 0) output.note('no groups');
-      else await output.write(formatTable(GROUP_COLUMNS, listed, output));
+      if (json) await output.json(...groups);
+      else if (groups.length === 0) output.note('no groups');
+      else await output.write(formatTable(GROUP_COLUMNS, groups, output));
     },
   );
-}
-
-function addGet(parent: Command, context: CliContext): void {
-  const command = takesGroup(
-    parent,
-    'get',
-    'show a group: how many runs are in which state, which failed, what it waits for',
-  );
-  callsService(command, 'group get $GROUP').action(async (id: string, flags: ServiceFlags) => {
-    const session = await openSession(flags, context);
-    const params = { path: { id } };
-    const group = await session.ask((init) => session.client.GET('/groups/{id}', { params, ...init }));
-    await print(group, flags, context);
-  });
 }
 
 function addWatch(parent: Command, context: CliContext): void {
@@ -162,52 +130,63 @@ function addWatch(parent: Command, context: CliContext): void {
   );
 }
 
-function addCancel(parent: Command, context: CliContext): void {
-  const command = takesGroup(parent, 'cancel', 'cancel the runs of a group that have not ended').option(
-    '--reason <text>',
-    'why, 500 characters at most; shown with the runs',
+function addActions(parent: Command, context: CliContext): void {
+  asksForOne(
+    takesGroup(
+      parent,
+      'get',
+      'show a group: how many runs are in which state, which failed, what it waits for',
+    ),
+    'group get $GROUP',
+    context,
+    (session, path) =>
+      session.ask((init) => session.client.GET('/groups/{id}', { params: { path }, ...init })),
+    groupDetails,
   );
-  callsService(command, 'group cancel $GROUP --reason "the input was wrong"').action(
-    (id: string, flags: ServiceFlags & { readonly reason?: string }) => {
-      const body = flags.reason === undefined ? {} : { reason: flags.reason };
-      return change(id, flags, context, (session, init) =>
-        session.client.POST('/groups/{id}/cancel', { body, ...init }),
+  asksForOne(
+    takesGroup(parent, 'cancel', 'cancel the runs of a group that have not ended').option(
+      '--reason <text>',
+      'why, 500 characters at most; shown with the runs',
+    ),
+    'group cancel $GROUP --reason "the input was wrong"',
+    context,
+    (session, path, { reason }: { readonly reason?: string }) => {
+      const body = reason === undefined ? {} : { reason };
+      return session.askOnce((init) =>
+        session.client.POST('/groups/{id}/cancel', { params: { path }, body, ...init }),
+      );
+    },
+  );
+  asksForOne(
+    takesGroup(
+      parent,
+      'retry',
+      'give what failed another attempt, with what that had cancelled; what is completed stays',
+    ).option('--all', 'all runs, also completed ones'),
+    'group retry $GROUP',
+    context,
+    (session, path, { all }: { readonly all?: true }) => {
+      const body = { only: all ? ('all' as const) : ('failed' as const) };
+      return session.askOnce((init) =>
+        session.client.POST('/groups/{id}/retry', { params: { path }, body, ...init }),
       );
     },
   );
 }
 
-function addRetry(parent: Command, context: CliContext): void {
-  const command = takesGroup(
-    parent,
-    'retry',
-    'give what failed another attempt, with what that had cancelled; what is completed stays',
-  ).option('--all', 'all runs, also completed ones');
-  callsService(command, 'group retry $GROUP').action(
-    (id: string, flags: ServiceFlags & { readonly all?: true }) => {
-      const body = { only: flags.all ? ('all' as const) : ('failed' as const) };
-      return change(id, flags, context, (session, init) =>
-        session.client.POST('/groups/{id}/retry', { body, ...init }),
-      );
-    },
-  );
-}
-
-interface ChangeInit extends CallInit {
-  readonly params: { readonly path: { readonly id: string } };
-}
-
-async function change(
-  id: string,
-  flags: ServiceFlags,
+/** Adds a command about one group. @param show the group without `--json` */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- commander gives the flags that the command declares
+function asksForOne<F>(
+  command: Command,
+  example: string,
   context: CliContext,
-  call: (session: Session, init: ChangeInit) => Promise<Answered<Group>>,
-): Promise<void> {
-  const session = await openSession(flags, context);
-  const group = await session.askOnce((init) => call(session, { params: { path: { id } }, ...init }));
-  await (flags.json ? context.output.json(group) : context.output.line(`${id} ${group.state}`));
-}
-
-function print(group: Group, { json }: ServiceFlags, { output }: CliContext): Promise<void> {
-  return json ? output.json(group) : output.write(groupDetails(group, output.colours));
+  ask: (session: Session, path: { readonly id: string }, flags: F) => Promise<Group>,
+  show: (group: Group, colours: boolean) => string = ({ id, state }) => `${id} ${state}\n`,
+): void {
+  callsService(command, example).action(async (id: string, flags: ServiceFlags & F) => {
+    const session = await openSession(flags, context);
+    const group = await ask(session, { id }, flags);
+    const { output } = context;
+    await (flags.json ? output.json(group) : output.write(show(group, output.colours)));
+  });
 }

@@ -13,6 +13,9 @@ const COLOURS: Readonly<Record<Group['state'], Colour>> = {
   cancelled: 'yellow',
 };
 
+/** The states of groups. */
+export const GROUP_STATES = Object.keys(COLOURS);
+
 /** Columns of a list of groups. */
 export const GROUP_COLUMNS: readonly Column<Group>[] = [
   { title: 'ID', text: ({ id }) => id },
