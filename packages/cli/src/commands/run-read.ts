@@ -3,7 +3,6 @@ import { TERMINAL_STATES } from '@longshore/client/constants';
 import { oneLine, plainText } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
-import { waitText } from '../runs/group-view.js';
 import { readRunId, takesRun } from '../runs/run-ids.js';
 import { holdersText, runDetails } from '../runs/run-view.js';
 import { STATE_COLOURS } from '../terminal/style.js';
@@ -70,7 +69,6 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
       ['state', explained.state, STATE_COLOURS[explained.state]],
       ['attempt', String(explained.attempt)],
       ['reason', explained.reason ?? undefined],
-      ['waits for', waitText(explained.waiting_for)],
       ['strategy', explained.strategy],
       [
         'place in queue',
