@@ -34,7 +34,8 @@ const RUN_OPTIONS =
 const SCHEDULE = /^(?:applied|labels|cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;
 
 /** What a group is made of, and what of a run it refuses. */
-const GROUP = /^(?:exactly one of runs and array |runs\[|array\b|depends_on\b|max_failed must |inputs\.|labels\b)/;
+const GROUP =
+  /^(?:exactly one of runs and array |runs\[|array\b|depends_on\b|max_failed must |inputs\.|labels\b)/;
 
 /** Addresses of endpoints, and lists without repetition. */
 const WEBHOOK = /^(?:url|events|include|where)\b/;
