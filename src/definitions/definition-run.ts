@@ -1,4 +1,5 @@
 import { lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
