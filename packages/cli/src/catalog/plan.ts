@@ -46,6 +46,8 @@ const EXCLUDED: Readonly<Record<string, readonly string[]>> = {
   every_s: ['cron'],
   offset_s: ['cron'],
   timezone: ['every_s'],
+  run: ['group'],
+  group: ['run'],
 };
 
 /** What a set of files stored of an object last; null: the object is not of the set. */

@@ -116,9 +116,8 @@ export class Planner {
 
   /** Lets a schedule pass that the service can only check when its definition is stored. */
   private unchecked({ kind, body }: Entry, error: unknown): undefined {
-    const { run } = body;
-    const definition = isJsonObject(run) ? run['definition'] : undefined;
-    if (kind === 'schedule' && typeof definition === 'string' && this.coming.has(definition))
+    const definitions = runsOf(body).map((run) => run['definition']);
+    if (kind === 'schedule' && definitions.some((id) => typeof id === 'string' && this.coming.has(id)))
       return undefined;
     throw error;
   }
@@ -145,6 +144,13 @@ export class Planner {
         : client.DELETE('/schedules/{id}', { params: { path: { id: key } }, ...init }),
     );
   }
+}
+
+/** The bodies of the runs that a schedule makes. */
+function runsOf({ run, group }: JsonObject): JsonObject[] {
+  const { runs, array } = isJsonObject(group) ? group : {};
+  const each = isJsonObject(array) ? array['run'] : undefined;
+  return [run, each, ...(Array.isArray(runs) ? runs : [])].filter(isJsonObject);
 }
 
 /** Why an object is changed only with `--overwrite`. */
