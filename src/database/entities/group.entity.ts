@@ -6,8 +6,10 @@ import { RunEntity, type Labels } from './run.entity.js';
 export const ON_FAILURES = ['cancel_dependents', 'cancel_group'] as const;
 export type OnFailure = (typeof ON_FAILURES)[number];
 
-export const GROUP_STATES = ['open', 'completed', 'failed', 'cancelled'] as const;
+export const ENDED_GROUP_STATES = ['completed', 'failed', 'cancelled'] as const;
+export const GROUP_STATES = ['open', ...ENDED_GROUP_STATES] as const;
 export type GroupState = (typeof GROUP_STATES)[number];
+export type EndedGroupState = (typeof ENDED_GROUP_STATES)[number];
 
 /** Why no more members are made, and open ones are cancelled. */
 export type StopCause = 'dependency' | 'inputs' | 'max_failed' | 'group' | 'user';

@@ -66,6 +66,8 @@ for (const scheduler of ['direct', 'fit']) {
       assert.equal(set.status, 200, set.text);
       await create('concurrency', { concurrency });
       await create('start_at', { start_at: IN_AN_HOUR });
+      await create('dependency', { depends_on: [{ run: holder }] });
+      await create('dependency', { depends_on: [{ run: holder }], start_at: IN_AN_HOUR });
       // More than one lacks: the first of the list is told.
       await create('concurrency', { concurrency, selector: ['eu'] });
       assert.equal((await service.send('DELETE', '/workers/w')).status, 204);
