@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
@@ -31,7 +32,7 @@ describe('the retention of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
+      'truncate runs, groups, dependencies, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
 
@@ -128,6 +129,41 @@ describe('the retention of runs', () => {
     const old = await ended(30_000);
     assert.equal(await retention(0).runOnce(NOW), 0);
     assert.deepEqual(await kept(), [old]);
+  });
+
+  test('keeps the members of a group until it ended long ago, and removes it with them and what it waited for', async () => {
+    const { dataSource } = database;
+    const groupId = randomUUID();
+    const created = new Date(NOW.getTime() - 99 * DAY).toISOString();
+    await dataSource.query(
+      `insert into groups (id, on_failure, size, created_at, updated_at) values ($1, 'cancel_group', 2, $2, $2)`,
+      [groupId, created],
+    );
+    await dataSource.query(
+      `insert into dependencies (child_group, parent_id, is_group, need, parent_attempt) values ($1, $1, true, 'ended', 1)`,
+      [groupId],
+    );
+    const first = await ended(31, { groupId });
+    const { id: last } = await createOn(journal, { groupId });
+    assert.equal(await retention().runOnce(NOW), 0, 'a member has not ended');
+    await changeOn(journal, last, cancel);
+    for (const [age, removed] of [
+      [29, 0],
+      [31, 2],
+    ] as const) {
+      await setTimes(last, age, 99);
+      await dataSource.query('update groups set ended_at = $1', [
+        new Date(NOW.getTime() - age * DAY).toISOString(),
+      ]);
+      assert.equal(await retention().runOnce(NOW), removed);
+      assert.deepEqual(await kept(), removed === 0 ? [first, last].toSorted() : []);
+    }
+    const left = await rows(
+      dataSource,
+      'select id::text from groups union all select id::text from dependencies',
+    );
+    assert.deepEqual(left, []);
+    await assertCounted();
   });
 
   test('keeps a run that was retried since, also when that happens while it looks', async () => {
