@@ -39,7 +39,8 @@ export const RUNS_PER_BATCH = 500;
 const GROUPS_PER_BATCH = 100;
 
 /** Whether a run `r` is of a group that is not removed yet. It is removed before its members, so that no retry finds a part of them. */
-const IS_IN_GROUP = 'exists (select from groups g where g.id = r.group_id)';
+// As a scalar: the planner may read all groups for `exists`.
+const IS_IN_GROUP = '(select true from groups g where g.id = r.group_id) is true';
 
 /** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
 export const EVENTS_PER_BATCH = 20_000;
@@ -167,7 +168,7 @@ export class RunRetention {
       manager,
       `select id,
               created_at as "createdAt",
-              finished_at < $2::timestamptz and not ${IS_IN_GROUP} as "isDue",
+              finished_at < $2::timestamptz and not (${IS_IN_GROUP}) as "isDue",
               event_count as events
          from runs r
         where outcome = $1::text
@@ -197,7 +198,7 @@ export class RunRetention {
         where r.id = any($1::uuid[])
           and r.outcome = $2::text
           and r.finished_at < $3::timestamptz
-          and not ${IS_IN_GROUP}
+          and not (${IS_IN_GROUP})
           and ((select oldest_at from feed_topics where topic = r.topic)
                <= (
                  select t + interval '${FEED_DISORDER}'

@@ -97,14 +97,14 @@ function situation(explanation: Explanation, background: Background): string {
 
 function awaiting(ends: RunExplanationDto['waiting_for'], total: number): string {
   if (ends.length === 0) return 'All that it depends on has ended: its inputs are being read from outputs.';
-  const named = ends.slice(0, MAX_IDS).map(({ run, group, state }) => {
+  const names = ends.slice(0, MAX_IDS).map(({ run, group, state }) => {
     const name = run === undefined ? `group ${group}` : `run ${run}`;
     return `${name} (${state ?? 'removed'})`;
   });
-  const more = ends.length - named.length;
+  const more = ends.length - names.length;
   const kinds = ends.every(({ run }) => run !== undefined) ? 'runs' : 'runs and groups';
   const of = total === 1 ? '' : `${ends.length} of ${total} ${kinds}: `;
-  return `Waits for ${of}${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`;
+  return `Waits for ${of}${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`;
 }
 
 function attemptFailed(attempt: number, failed: FailedAttempt): string {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { GroupSteps } from '../../support/groups/group-steps.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, type TestApp } from '../../support/app/test-app.js';
@@ -114,29 +113,6 @@ describe('an explanation', () => {
     assert.equal(summary, `In back-off until ${queue.not_before}: ${why}.`);
     assert.deepEqual([workers[0].can_take_now, counts.able_now, counts.able_ever], [false, 0, 1]);
     assert.equal(deadline, null);
-    await service.send('POST', `/runs/${id}/cancel`);
-  });
-
-  test('of a run that depends on others names those that have not ended, or says that its inputs are read', async () => {
-    const [ended, open] = [await steps.create(), await steps.running()];
-    const group = await new GroupSteps(service).create({ runs: [{ ref: 'a', image: 'i' }] });
-    await service.send('POST', `/runs/${ended.id}/cancel`);
-    const { id } = await steps.create({
-      depends_on: [{ run: ended.id, when: 'ended' }, { run: open.id, when: 'failed' }, { group: group.id }],
-      inputs: { x: { $from: { group: group.id, output: '/x' } } },
-    });
-    const waiting = await explain(id);
-    assert.deepEqual(waiting.waiting_for, [
-      { run: open.id, state: 'RUNNING', when: 'failed' },
-      { group: group.id, state: 'open', when: 'completed' },
-    ]);
-    const names = `run ${open.id} (RUNNING), group ${group.id} (open)`;
-    assert.equal(waiting.summary, `Waits for 2 of 3 runs and groups: ${names}.`);
-    assert.deepEqual([waiting.queue.position, waiting.queue.not_before], [null, null]);
-    await execute(service.dataSource, `update dependencies set outcome = 'met' where child_run = $1`, [id]);
-    const reading = await explain(id);
-    assert.deepEqual([reading.reason, reading.waiting_for], ['dependency', []]);
-    assert.match(reading.summary, /its inputs are being read from outputs/);
     await service.send('POST', `/runs/${id}/cancel`);
   });
 

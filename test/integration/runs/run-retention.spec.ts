@@ -8,6 +8,7 @@ import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { rows } from '../../../src/database/sql/sql.js';
+import { DependencyRepository } from '../../../src/groups/ends/dependency.repository.js';
 import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../../src/runs/run-retention.job.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
@@ -32,7 +33,7 @@ describe('the retention of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, groups, dependencies, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
+      'truncate runs, groups, dependencies, dependency_ends, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
 
@@ -164,6 +165,21 @@ describe('the retention of runs', () => {
     );
     assert.deepEqual(left, []);
     await assertCounted();
+  });
+
+  test('leaves the end of a run that others wait for until they are told of it', async () => {
+    const parent = await createOn(journal);
+    const dependsOn = [{ parentId: parent.id, isGroup: false, need: 'ended' }] as const;
+    const child = await createOn(journal, { dependsOn });
+    await changeOn(journal, parent.id, cancel);
+    await setTimes(parent.id, 31, 31);
+    assert.equal(await retention().runOnce(NOW), 1);
+    assert.deepEqual(await kept(), [child.id]);
+    const ends = await new DependencyRepository(database.dataSource).listEnds();
+    assert.deepEqual(
+      ends.map(({ parentId, state, childRun }) => [parentId, state, childRun]),
+      [[parent.id, 'CANCELLED', child.id]],
+    );
   });
 
   test('keeps a run that was retried since, also when that happens while it looks', async () => {
