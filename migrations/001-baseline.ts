@@ -237,7 +237,7 @@ export class Baseline1795000000001 implements MigrationInterface {
       -- For the runs that ended after a time and were created long before it: the others are found by their creation.
       create index runs_by_end on runs (outcome, finished_at, created_at)
         where finished_at - created_at > interval '10 seconds';
-      create index runs_waiting on runs (not_before)
+      create index runs_waiting on runs (not_before, waits_for)
         where not_before is not null;
       create index runs_to_resolve on runs (id)
         where waits_for = 0;

@@ -238,14 +238,15 @@ export class ScheduleRepository {
   async listOpen(ids: readonly string[]): Promise<ReadonlyMap<string, readonly OpenRun[]>> {
     const found = await rows<OpenRun & { readonly scheduleId: string }>(
       this.dataSource,
-      `select s.id as "scheduleId", r.id, r.not_before is not distinct from $2::timestamptz as "isHeld"
+      `select s.id as "scheduleId", r.id, r.is_held as "isHeld"
          from ${SCHEDULES.name} s
         cross join lateral (
-          select one.id, one.created_at, one.not_before
+          select one.id, one.created_at, h.is_held
             from runs one
+           cross join lateral (select one.not_before is not distinct from $2::timestamptz and one.waits_for is null as is_held) h
            where one.schedule_id = s.id
              and one.outcome = 'OPEN'
-           order by (one.not_before is not distinct from $2::timestamptz) desc, one.created_at, one.id
+           order by h.is_held desc, one.created_at, one.id
            limit case s.overlap when 'cancel_previous' then ${MAX_REPLACED} else 2 end
         ) r
         where s.id = any($1::text[])
@@ -290,11 +291,12 @@ export class ScheduleRepository {
       `select h.id
          from runs h
         where h.not_before = $1::timestamptz
+          and h.waits_for is null
           and not exists (
                 select from runs o
                  where o.schedule_id = h.schedule_id
                    and o.outcome = 'OPEN'
-                   and o.not_before is distinct from $1::timestamptz
+                   and (o.not_before is distinct from $1::timestamptz or o.waits_for is not null)
               )
         limit $2::integer`,
       [HELD.toISOString(), limit],

@@ -12,7 +12,9 @@ import {
   toCreatedByDto,
   toScheduledForDto,
 } from '../../runs/dto/op-run.dto.js';
+import { AwaitedEndDto } from '../../runs/dto/dependency.dto.js';
 import { NEEDS, type Need } from '../../runs/machine/run.js';
+import { countsOf } from '../../runs/storage/groups.js';
 
 const STATE_FIELD = {
   enum: GROUP_STATES,
@@ -33,18 +35,6 @@ export class GroupCountsDto {
   @ApiProperty({ type: 'integer' }) completed: number;
   @ApiProperty({ type: 'integer' }) failed: number;
   @ApiProperty({ type: 'integer' }) cancelled: number;
-}
-
-@ApiSchema({
-  name: 'AwaitedEnd',
-  description: 'A run or a group that must end first: one of `run` and `group`.',
-})
-export class AwaitedEndDto {
-  @ApiProperty({ type: 'string', format: 'uuid', required: false }) run?: string;
-  @ApiProperty({ type: 'string', format: 'uuid', required: false }) group?: string;
-  /** Its state now; null: it was removed. */
-  @ApiProperty({ type: 'string', nullable: true }) state: string | null;
-  @ApiProperty({ enum: NEEDS, enumName: 'DependencyNeed' }) when: Need;
 }
 
 @ApiSchema({ name: 'GroupArray', description: 'That a group is an array.' })
@@ -126,7 +116,7 @@ export interface GroupDetails {
 }
 
 export function toGroupDto(group: GroupEntity, { failed, waitingFor }: GroupDetails): GroupDto {
-  const { size, created, completed, failed: failures, cancelled, arrayBody } = group;
+  const { size, completed, failed: failures, cancelled, arrayBody } = group;
   return {
     id: group.id,
     name: group.name,
@@ -138,15 +128,7 @@ export function toGroupDto(group: GroupEntity, { failed, waitingFor }: GroupDeta
     max_parallel: group.maxParallel,
     max_failed: group.maxFailed,
     on_failure: group.onFailure,
-    counts: {
-      uncreated: size - created,
-      pending: group.pending,
-      assigned: group.assigned,
-      running: group.running,
-      completed,
-      failed: failures,
-      cancelled,
-    },
+    counts: countsOf(group),
     progress: group.state === 'open' ? Math.floor(((completed + failures + cancelled) / size) * 100) : 100,
     failed_indexes: arrayBody && rangesOf(failed.map(Number)),
     failed_refs: arrayBody ? [] : failed.map(String),

@@ -64,7 +64,7 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
       if (inMs !== undefined) this.scheduler.runWithin(SCHEDULES, inMs);
     });
     this.#subscription = this.groups.subscribe(({ changes: { after, created } }) => {
-      let isConcerned = created.some(isHeld);
+      let isConcerned = created.some((run) => isHeld(run) && run.waitsFor === null);
       for (const { scheduleId, finishedAt } of after.values()) {
         if (scheduleId === null || finishedAt === null) continue;
         this.#ended.add(scheduleId);
