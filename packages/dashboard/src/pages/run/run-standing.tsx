@@ -1,10 +1,11 @@
+import { PENDING_REASONS } from '@longshore/client/constants';
 import { plainText } from '@longshore/common/shown-text';
 import { useState } from 'react';
 import type { Run, Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { Fact } from '../../components/values/facts.js';
-import { WorkerLink } from '../../components/values/named-links.js';
+import { DependencyList, WorkerLink } from '../../components/values/named-links.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
@@ -82,6 +83,13 @@ function Words({ run, explanation }: WordsProps) {
         return (
           <>
             Waits after a failed attempt; it may be claimed again <Time at={explanation.queue.not_before} />.
+          </>
+        );
+      }
+      if (explanation?.reason === 'dependency') {
+        return (
+          <>
+            Waits for <DependencyList of={explanation.waiting_for} />.
           </>
         );
       }
@@ -184,7 +192,7 @@ function ExplainDialog({ isOpen, onClose, explanation }: Props) {
 }
 
 function Reasons({
-  explanation: { summary, queue, counts, workers, strategy },
+  explanation: { summary, reason, queue, counts, workers, strategy },
 }: {
   explanation: Explanation;
 }) {
@@ -193,8 +201,9 @@ function Reasons({
       <p>{summary}</p>
       <dl className={explainDialogStyles.facts}>
         <Fact name="Place in the queue">
-          {typeof queue?.position === 'number' && formatCount(queue.position)}
-          {typeof queue?.position !== 'number' && (queue?.start_at ? 'not before its start' : 'in back-off')}
+          {typeof queue?.position === 'number'
+            ? formatCount(queue.position)
+            : `none: ${PENDING_REASONS[reason ?? 'queue']}`}
         </Fact>
         <Fact name="Queued">
           <Time at={queue?.queued_at} />
