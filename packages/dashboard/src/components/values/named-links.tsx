@@ -35,7 +35,8 @@ export function DefinitionLink({ name, version }: DefinitionLinkProps) {
 interface Dependency {
   readonly run?: string;
   readonly group?: string;
-  readonly state: string;
+  /** Null: it was removed. */
+  readonly state: string | null;
   readonly when: 'completed' | 'failed' | 'ended';
 }
 
@@ -53,7 +54,7 @@ export function DependencyList({ of: dependencies }: { readonly of: readonly Dep
         <Link href={`/${kind}s/${encodeURIComponent(id)}`} title={id}>
           <code>{shortId(id)}</code>
         </Link>{' '}
-        ({state.toLowerCase()}) to {VERBS[when]}
+        ({state?.toLowerCase() ?? 'removed'}) to {VERBS[when]}
       </Fragment>
     );
   });

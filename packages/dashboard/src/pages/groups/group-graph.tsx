@@ -85,7 +85,7 @@ function Drawing({ graph }: { readonly graph: Graph }) {
                 {nameOf(node)}
               </text>
               <text x={10} y={31}>
-                {node.state.toLowerCase()}
+                {stateOf(node)}
                 {!node.is_member && `, another ${node.kind}`}
               </text>
             </svg>
@@ -105,12 +105,16 @@ function nameOf({ id, ref, index, name }: Node): string {
 }
 
 function describe(node: Node): string {
-  const { id, kind, state, is_member: isMember } = node;
-  return `${nameOf(node)}: ${state.toLowerCase()}${isMember ? '' : `, a ${kind} outside of the group`} (${id})`;
+  const { id, kind, is_member: isMember } = node;
+  return `${nameOf(node)}: ${stateOf(node)}${isMember ? '' : `, a ${kind} outside of the group`} (${id})`;
+}
+
+function stateOf({ state }: Node): string {
+  return state?.toLowerCase() ?? 'removed';
 }
 
 const TONES: Readonly<Partial<Record<string, Tone>>> = { ...STATE_TONES, ...GROUP_TONES };
 
 function toneOf({ state }: Node): Tone {
-  return TONES[state] ?? 'neutral';
+  return TONES[state ?? ''] ?? 'neutral';
 }
