@@ -22,6 +22,8 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     args: null,
     secrets: {},
     secrets_from: [],
+    group: null,
+    array: null,
     files: {},
     mounts: [],
     image_pull_secret: null,

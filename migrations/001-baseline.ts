@@ -19,6 +19,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createWorkers(q);
     await this.#createDefinitionsAndKeys(q);
     await this.#createSchedules(q);
+    await this.#createGroups(q);
     await this.#createWebhooks(q);
   }
 
@@ -28,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await q.query(`
       drop table
         webhook_deliveries, webhooks,
-        schedule_fires, schedules,
+        dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
@@ -123,6 +124,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         reruns integer,
         schedule_id text,
         schedule_time text,
+        group_id uuid,
+        group_ref text,
+        array_index integer,
+        array_size integer,
+        has_sources boolean,
         request json,
         inputs json not null,
         outputs_template json not null,
@@ -143,6 +149,9 @@ export class Baseline1795000000001 implements MigrationInterface {
         repeated_losses integer not null default 0,
         queued_at timestamptz(3) not null,
         not_before timestamptz(3),
+        waits_for integer,
+        dependents integer,
+        reopens boolean,
         preparing_at timestamptz(3),
         avoided_worker text,
         loss_worker text,
@@ -175,6 +184,10 @@ export class Baseline1795000000001 implements MigrationInterface {
           check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
         constraint runs_schedule_check
           check ((schedule_id is null) = (schedule_time is null)),
+        constraint runs_array_check
+          check ((array_index is null) = (array_size is null)),
+        constraint runs_waits_for_check
+          check (waits_for is null or not_before is not null),
         constraint runs_pending_belongs_to_nobody
           check (state <> 'PENDING' or worker_id is null),
         constraint runs_back_off_while_pending
@@ -201,6 +214,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         where rerun_of is not null;
       create index runs_by_schedule on runs (schedule_id, outcome, created_at, id)
         where schedule_id is not null;
+      create index runs_by_group on runs (group_id, outcome, created_at, id)
+        where group_id is not null;
+      create unique index runs_by_array on runs (group_id, array_index)
+        where array_index is not null;
       create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at, id)
         where definition_id is not null;
       create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at, id)
@@ -222,6 +239,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where finished_at - created_at > interval '10 seconds';
       create index runs_waiting on runs (not_before)
         where not_before is not null;
+      create index runs_to_resolve on runs (id)
+        where waits_for = 0;
 
       -- The runs that are ASSIGNED or RUNNING, with what the search for lost workers, strategies and lists read of them.
       create table executions (
@@ -833,6 +852,87 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index webhook_deliveries_by_state on webhook_deliveries (webhook_id, state, id);
       create index webhook_deliveries_settled on webhook_deliveries (created_at)
         where state <> 'parked';
+    `);
+  }
+
+  /**
+   * Groups of runs with their counts; what runs and arrays wait for; and ends of runs and groups that something waits for, until each that
+   * waits has been told.
+   */
+  async #createGroups(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table groups (
+        id uuid primary key,
+        name text,
+        labels json,
+        on_failure text not null check (on_failure in ('cancel_dependents', 'cancel_group')),
+        max_parallel integer check (max_parallel >= 1),
+        max_failed integer check (max_failed >= 1),
+        size integer not null check (size >= 1),
+        array_body json,
+        same_index json,
+        schedule_id text,
+        schedule_time text,
+        idempotency_key text unique,
+        request_hash text,
+        created_by uuid,
+        created_by_name text,
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        ended_at timestamptz(3),
+        state text not null default 'open' check (state in ('open', 'completed', 'failed', 'cancelled')),
+        stop_cause text check (stop_cause in ('dependency', 'inputs', 'max_failed', 'group', 'user')),
+        reason text,
+        created integer not null default 0,
+        pending integer not null default 0,
+        assigned integer not null default 0,
+        running integer not null default 0,
+        completed integer not null default 0,
+        failed integer not null default 0,
+        cancelled integer not null default 0,
+        waits_for integer,
+        dependents integer not null default 0,
+        endings integer not null default 1,
+        end_order bigint,
+        due_at timestamptz(3),
+        constraint groups_ended_check check ((state = 'open') = (ended_at is null)),
+        constraint groups_created_check check (created between 0 and size),
+        constraint groups_counts_check
+          check (created = pending + assigned + running + completed + failed + cancelled)
+      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+      create index groups_listed on groups (created_at, id);
+      create index groups_due on groups (due_at)
+        where due_at is not null;
+      create index groups_ended on groups (end_order, id)
+        where end_order is not null;
+      create index groups_by_schedule on groups (schedule_id, created_at, id)
+        where schedule_id is not null;
+
+      create table dependencies (
+        id bigint generated always as identity primary key,
+        child_run uuid references runs (id) on delete cascade,
+        child_group uuid references groups (id) on delete cascade,
+        parent_id uuid not null,
+        is_group boolean not null,
+        need text not null check (need in ('completed', 'failed', 'ended')),
+        parent_attempt integer not null,
+        outcome text check (outcome in ('met', 'broken')),
+        constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
+      ) with (autovacuum_vacuum_scale_factor = 0.02);
+      create index dependencies_of_run on dependencies (child_run)
+        where child_run is not null;
+      create index dependencies_of_group on dependencies (child_group)
+        where child_group is not null;
+      create index dependencies_on on dependencies (parent_id, outcome, id);
+
+      create table dependency_ends (
+        id bigint generated always as identity primary key,
+        parent_id uuid not null,
+        is_group boolean not null,
+        state text not null,
+        attempt integer not null,
+        reopens boolean not null
+      ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
     `);
   }
 

@@ -17,6 +17,7 @@ import { LoggingModule } from './common/logging/logging.module.js';
 import { MetricsModule } from './common/metrics/metrics.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
+import { GroupsModule } from './groups/groups.module.js';
 import { SchedulesModule } from './schedules/schedules.module.js';
 import { SecretsModule } from './secrets/secrets.module.js';
 import { ApiPages } from './bootstrap/openapi/api-pages.js';
@@ -66,6 +67,7 @@ export class AppModule {
         WorkersModule,
         ClaimsModule,
         DefinitionsModule,
+        GroupsModule,
         SchedulesModule,
         SecretsModule,
         WebhooksModule,

@@ -21,6 +21,7 @@ export class ClaimQueryDto {
   @ApiProperty({ required: false })
   max?: number;
 }
+import { ArrayPlaceDto, toArrayPlaceDto } from '../runs/dto/op-run.dto.js';
 
 @ApiSchema({ name: 'WorkerOpRun', description: 'A run assigned to a worker.' })
 export class WorkerOpRunDto extends ClaimedOptionFields {
@@ -36,6 +37,8 @@ export class WorkerOpRunDto extends ClaimedOptionFields {
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** What the container gets as `SERVICE_SCHEDULED_FOR`: the run's time by its schedule; absent without a schedule. */
   @ApiProperty({ type: 'string', required: false }) scheduled_for?: string;
+  /** What the container gets as `SERVICE_ARRAY_INDEX` and `SERVICE_ARRAY_SIZE`; absent outside of an array. */
+  @ApiProperty({ type: ArrayPlaceDto, required: false }) array?: ArrayPlaceDto;
   /** Trace context of the run (W3C Trace Context), for its container; absent without a trace. */
   @ApiProperty({ type: 'string', required: false }) traceparent?: string;
   @ApiProperty({ type: 'string', required: false }) tracestate?: string;
@@ -55,9 +58,12 @@ export function toWorkerOpRunDto({
   inputs,
   options,
   scheduleTime,
+  arrayIndex,
+  arraySize,
   traceparent,
   tracestate,
 }: ClaimedRun): WorkerOpRunDto {
+  const array = toArrayPlaceDto({ arrayIndex, arraySize });
   return {
     id: run.id,
     ...(name !== null && { name }),
@@ -68,6 +74,7 @@ export function toWorkerOpRunDto({
     attempt: run.attempt,
     ...claimOptions(options),
     ...(scheduleTime !== null && { scheduled_for: scheduleTime }),
+    ...(array && { array }),
     ...(traceparent !== null && { traceparent }),
     ...(traceparent !== null && tracestate && { tracestate }),
   };

@@ -12,6 +12,7 @@ import {
   type EventDeliveryDto,
 } from '../runs/dto/timeouts-and-delivery.dto.js';
 import { newId } from '../runs/machine/new-id.js';
+import { isSource } from '../runs/options/output-sources.js';
 import { bindOptions } from '../runs/options/stored-options.js';
 import type { RunRequest } from '../runs/runs.service.js';
 import { InvalidInputs } from './definitions.errors.js';
@@ -30,7 +31,8 @@ export function toRunRequest(
   body: CreateDefinitionRunDto,
   facts: Facts = {},
 ): RunRequest {
-  const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
+  const isLater = (body.depends_on ?? []).length > 0 ? isSource : undefined;
+  const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {}, isLater);
   if ('problems' in outcome)
     throw new InvalidInputs([...outcome.problems, ...mergeSettings(definition, body).problems]);
   const { inputs, filled } = outcome;
@@ -51,7 +53,14 @@ export function toRunRequest(
 
 /** What the row of a run of a definition does not tell of its request. @param filled names of the inputs that have their defaults */
 export function toRequestCopy(
-  { inputs: _inputs, outputs: _outputs, start_at: _start, name: _name, ...body }: CreateDefinitionRunDto,
+  {
+    inputs: _inputs,
+    outputs: _outputs,
+    start_at: _start,
+    depends_on: _dependsOn,
+    name: _name,
+    ...body
+  }: CreateDefinitionRunDto,
   filled: readonly string[],
   updatedAt: number,
 ): RunRequestCopy {
@@ -98,6 +107,7 @@ export function mergeRequest(template: Template, body: CreateDefinitionRunDto, i
     event_delivery: delivery.merged,
     ...merged,
     start_at: body.start_at,
+    depends_on: body.depends_on,
     name: body.name,
     definition: { id: template.id, version: template.version },
   };

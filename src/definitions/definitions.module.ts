@@ -13,6 +13,6 @@ import { RunBodies } from './run-bodies.js';
   imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
   controllers: [DefinitionsController, RerunsController],
   providers: [DefinitionRepository, DefinitionsService, RerunsService, RunBodies],
-  exports: [RunBodies],
+  exports: [RunBodies, DefinitionRepository],
 })
 export class DefinitionsModule {}

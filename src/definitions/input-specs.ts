@@ -118,11 +118,13 @@ function valueProblem(spec: InputSpec, value: JsonValue, text: string): string |
 /**
  * Checks inputs (null: absent) and appends defaults, both with their exact text; one line for each problem. Without specs
  * it accepts all inputs.
+ * @param isLater whether a value is known only later; it is not checked
  * @returns `filled`: the names of the inputs that have their defaults
  */
 export function completeInputs(
   specs: ReadonlyMap<string, InputSpec>,
   inputs: JsonObject,
+  isLater: (value: JsonValue) => boolean = () => false,
 ):
   | { readonly inputs: JsonObject; readonly filled: readonly string[] }
   | { readonly problems: readonly string[] } {
@@ -142,7 +144,7 @@ export function completeInputs(
       continue;
     }
     const text = (isGiven ? texts.get(name) : memberText(spec, 'default')) ?? 'null';
-    const problem = valueProblem(spec, value, text);
+    const problem = isLater(value) ? undefined : valueProblem(spec, value, text);
     if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
     else if (!isGiven) {
       members.push([name, text]);

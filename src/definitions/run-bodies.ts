@@ -6,6 +6,7 @@ import { readItem } from '../common/http/validation/bulk-items.js';
 import { keyPath, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { DefinitionEntity, InputSpec } from '../database/entities/definition.entity.js';
 import { BatchedReads } from '../database/sql/batched-reads.js';
+import { hasSources, isSource } from '../runs/options/output-sources.js';
 import { CreateRunDto } from '../runs/dto/run-requests.dto.js';
 import type { LabelChanges } from '../runs/machine/run.js';
 import type { RunRequest } from '../runs/runs.service.js';
@@ -30,6 +31,8 @@ export interface BodyContext {
   readonly facts: Facts & Required<Pick<Facts, 'run.id'>>;
   /** Labels over those of the definition and under those of the body. */
   readonly labels: LabelChanges | null;
+  /** Inputs under those of the body: of a definition, those that it declares. */
+  readonly shared?: JsonObject | undefined;
 }
 
 /**
@@ -46,11 +49,12 @@ export class RunBodies {
    * The request for one run.
    * @throws InvalidRequest, InvalidInputs, DefinitionNotFound
    */
-  async request(body: JsonObject, { facts, labels }: BodyContext): Promise<RunRequest> {
+  async request(body: JsonObject, { facts, labels, shared }: BodyContext): Promise<RunRequest> {
     const definition = await this.#definitionOf(body);
     const { definition: _id, version: _version, name, inputs = {}, labels: own = {}, ...rest } = body;
     const known = typeof name === 'string' ? { ...facts, 'run.name': name } : facts;
-    const given = isJsonObject(inputs) ? expandInputs(inputs, known) : inputs;
+    const all = shared && isJsonObject(inputs) ? withShared(inputs, shared, definition) : inputs;
+    const given = isJsonObject(all) ? expandInputs(all, known) : all;
     const asked = {
       ...rest,
       ...expandReferring(rest, known, isJsonObject(given) ? given : {}, definition),
@@ -67,16 +71,24 @@ export class RunBodies {
    * @param known what references of its runs may name beside inputs
    * @throws InvalidRequest with a line for each problem, DefinitionNotFound
    */
-  async check(body: JsonObject, known: ReadonlySet<string>): Promise<void> {
+  async check(body: JsonObject, known: ReadonlySet<string>, shared: JsonObject = {}): Promise<void> {
     const definition = await this.#definitionOf(body);
     const { inputs = {}, start_at: startAt } = body;
-    const names = Object.keys(isJsonObject(inputs) ? inputs : {});
+    const all = isJsonObject(inputs) ? withShared(inputs, shared, definition) : {};
+    const names = Object.keys(all);
     const specs = definition ? specsOf(definition) : new Map(names.map((name) => [name, GIVEN_INPUT]));
     const problems = [
       ...((startAt ?? null) === null ? [] : ['start_at must be absent']),
       ...checkTemplates(referringOf(body), specs, known),
+      ...laterProblems(body, all),
     ];
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+  }
+
+  /** Those of the names that are inputs of its runs: without a definition all are. @throws DefinitionNotFound, InvalidRequest */
+  async inputsOf(body: JsonObject, names: readonly string[]): Promise<readonly string[]> {
+    const definition = await this.#definitionOf(body);
+    return definition ? names.filter((name) => takes(definition, name)) : names;
   }
 
   async #definitionOf({ definition: id, version }: JsonObject): Promise<DefinitionEntity | null> {
@@ -110,6 +122,34 @@ function expandReferring(
   if (Object.keys(referring).length === 0) return null;
   const complete = completeInputs(specsOf(definition), given);
   return expandOptions(referring, { facts, inputs: 'inputs' in complete ? complete.inputs : {} });
+}
+
+/** The inputs of a body over shared ones, name by name. */
+function withShared(inputs: JsonObject, shared: JsonObject, definition: DefinitionEntity | null): JsonObject {
+  const own = memberTexts(inputs);
+  const taken = [...memberTexts(shared)].filter(
+    ([name]) => !own.has(name) && (definition === null || takes(definition, name)),
+  );
+  return taken.length === 0 ? inputs : composeJson([...taken, ...own]);
+}
+
+/** Whether runs of the definition have an input: one that declares none takes all. */
+function takes({ inputSpecs }: DefinitionEntity, name: string): boolean {
+  return Object.keys(inputSpecs).length === 0 || Object.hasOwn(inputSpecs, name);
+}
+
+/** One line for each input that a text of a run refers to and whose value is known only when the run is ready. */
+function laterProblems(body: JsonObject, inputs: JsonObject): string[] {
+  if (!Array.isArray(body['depends_on']) && !hasSources(inputs)) return [];
+  const text = stringifyJson(referringOf(body));
+  return Object.entries(inputs).flatMap(([name, value]) =>
+    isSource(value) &&
+    (text.includes(`\${inputs.${name}}`) || text.includes(`"input":${JSON.stringify(name)}`))
+      ? [
+          `command, args, env and mounts must not refer to \${inputs.${name}}: it is read from outputs, and then stands in the input file`,
+        ]
+      : [],
+  );
 }
 
 function specsOf(definition: DefinitionEntity | null): ReadonlyMap<string, InputSpec> {

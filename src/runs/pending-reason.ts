@@ -37,11 +37,16 @@ export function noneByReason(): ReasonCounts {
 
 /** The reason that the run itself and pauses tell; null: it may be claimed as far as they know. */
 export function ownReason(
-  { notBefore, startAt }: { readonly notBefore: Date | null; readonly startAt: Date | null },
+  {
+    notBefore,
+    startAt,
+    waitsFor,
+  }: { readonly notBefore: Date | null; readonly startAt: Date | null; readonly waitsFor: number | null },
   isPaused: boolean,
 ): PendingReason | null {
   if (notBefore !== null && !isHeld({ notBefore }))
     return notBefore.getTime() === startAt?.getTime() ? 'start_at' : 'back_off';
+  if (waitsFor !== null) return 'dependency';
   if (isPaused) return 'paused';
   return notBefore === null ? null : 'concurrency';
 }

@@ -12,6 +12,15 @@ export class RunNotFound extends DomainError {
   }
 }
 
+/** A run is to wait for one that there is not. */
+export class UnknownDependency extends DomainError {
+  readonly kind = 'invalid';
+
+  constructor(id: string, isGroup: boolean) {
+    super('Unknown dependency', { errors: [`depends_on: there is no ${isGroup ? 'group' : 'run'} '${id}'`] });
+  }
+}
+
 /** SERVICE_SECRETS_KEY is unset. */
 export class SecretsNotConfigured extends DomainError {
   readonly kind = 'switched-off';

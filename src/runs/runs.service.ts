@@ -18,6 +18,7 @@ import { createRun, type NewRun, type RunRecord } from './machine/run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
+  RETRY_WITH_DEPENDENTS,
   readEvent,
   userCancel,
   type ReportedEvent,
@@ -41,6 +42,8 @@ import {
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
+import { readDependencies, type DependencyDto } from './dto/dependency.dto.js';
+import { hasSources, sourceProblems } from './options/output-sources.js';
 import { bindOptions, secretNamesOf } from './options/stored-options.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
@@ -78,8 +81,11 @@ export class RunsService {
     return readAnswer(await this.journal.create(run, { idempotency, caller }), this.reader);
   }
 
-  /** The run that a request asks for, with new ids. @throws SecretsNotConfigured */
+  /** The run that a request asks for, with new ids. @throws SecretsNotConfigured, InvalidRequest */
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
+    const { depends_on: asked = [], inputs = {} } = request;
+    const problems = asked.length === 0 ? [] : sourceProblems(inputs, readDependencies(asked));
+    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
       throw new SecretsNotConfigured();
     return newRun(request, origin, this.settings.defaultTopic);
@@ -119,9 +125,12 @@ export class RunsService {
     return this.#change(id, { type: 'label', keyName: caller.name, labels, name }, caller);
   }
 
-  /** Opens another attempt, from any state. */
-  retry(id: string, caller?: Caller): Promise<OpRunDto> {
-    return this.#change(id, eventCommand(MANUAL_RETRY, { sender: caller?.keyId }), caller);
+  /**
+   * Opens another attempt, from any state. @param reopens whether runs are opened again, if it completes, that its end has cancelled
+   */
+  retry(id: string, caller?: Caller, reopens = false): Promise<OpRunDto> {
+    const event = reopens ? RETRY_WITH_DEPENDENTS : MANUAL_RETRY;
+    return this.#change(id, eventCommand(event, { sender: caller?.keyId }), caller);
   }
 
   /** @param reason kept with the run */
@@ -229,8 +238,19 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly isBound?: boolean;
   /** What makes it, and for which of its times. */
   readonly schedule?: { readonly id: string; readonly time: string } | undefined;
+  /** The group that it is a member of. */
+  readonly member?: Member | undefined;
+  /** Runs and groups that must end first. */
+  readonly depends_on?: readonly DependencyDto[] | undefined;
   /** Kept for reruns where the run does not tell what was asked for. */
   readonly copy?: RunRequestCopy | undefined;
+}
+
+/** What a run is in its group. */
+export interface Member {
+  readonly groupId: string;
+  readonly ref: string | null;
+  readonly array: { readonly index: number; readonly size: number } | null;
 }
 
 /** Who asks for a run, and the trace that it belongs to. */
@@ -238,7 +258,8 @@ export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
 
 /** The run that a request asks for, with new ids. @param defaultTopic of a request that names none */
 export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaultTopic?: string): NewRun {
-  const { event_delivery: delivery, definition, schedule, start_at: startAt } = request;
+  const { event_delivery: delivery, definition, schedule, member, start_at: startAt } = request;
+  const dependsOn = readDependencies(request.depends_on);
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
   const isBound = definition !== undefined || request.isBound === true;
@@ -266,6 +287,12 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
     rerunOf: request.rerunOf ?? null,
     scheduleId: schedule?.id ?? null,
     scheduleTime: schedule?.time ?? null,
+    groupId: member?.groupId ?? null,
+    groupRef: member?.ref ?? null,
+    arrayIndex: member?.array?.index ?? null,
+    arraySize: member?.array?.size ?? null,
+    hasSources: dependsOn.length > 0 && hasSources(request.inputs) ? true : null,
+    ...(dependsOn.length > 0 && { dependsOn }),
     request: request.copy ?? copyOf(request, bound),
     createdBy: caller?.keyId ?? null,
     createdByName: caller?.name ?? null,

@@ -24,6 +24,10 @@ export const END_CAUSES = [
   'error',
   'infrastructure',
   'concurrency',
+  'dependency',
+  'inputs',
+  'max_failed',
+  'group',
 ] as const;
 export type EndCause = (typeof END_CAUSES)[number];
 

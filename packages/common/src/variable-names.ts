@@ -11,7 +11,11 @@ export const WORKER_VARIABLES = [
 /** What workers set for the runs of schedules: the time by the schedule. */
 export const SCHEDULED_FOR = 'SERVICE_SCHEDULED_FOR';
 
-const RESERVED = [...WORKER_VARIABLES, SCHEDULED_FOR];
+/** The place of the run in its array, and how many members that has. */
+export const ARRAY_INDEX = 'SERVICE_ARRAY_INDEX';
+export const ARRAY_SIZE = 'SERVICE_ARRAY_SIZE';
+
+const RESERVED = [...WORKER_VARIABLES, SCHEDULED_FOR, ARRAY_INDEX, ARRAY_SIZE];
 
 /** The name of an environment variable that a run may set: as Kubernetes takes them. */
 export const VARIABLE_NAME = {

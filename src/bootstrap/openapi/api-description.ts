@@ -24,6 +24,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .addBearerAuth({ type: 'http', bearerFormat: 'API key', description: 'The same API key.' }, 'bearer')
     .addTag('runs', 'Create runs and follow them')
     .addTag('definitions', 'Versioned templates for runs')
+    .addTag('groups', 'Create runs that wait for each other, and arrays')
     .addTag('schedules', 'Make runs at the times of cron expressions and intervals')
     .addTag('feed', 'Read the events of a topic')
     .addTag('workers', 'Register workers and claim runs')

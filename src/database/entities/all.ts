@@ -2,6 +2,7 @@ import type { EntityClass } from '../data-source.js';
 import * as bulkOperation from './bulk-operation.entity.js';
 import * as definition from './definition.entity.js';
 import * as feed from './feed.entity.js';
+import * as group from './group.entity.js';
 import * as queue from './queue.entity.js';
 import * as runLog from './run-log.entity.js';
 import * as run from './run.entity.js';
@@ -18,6 +19,7 @@ export const ENTITIES: readonly EntityClass[] = [
   feed,
   definition,
   bulkOperation,
+  group,
   schedule,
   security,
   webhook,

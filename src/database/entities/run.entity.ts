@@ -66,16 +66,20 @@ export type RunRequestCopy = Readonly<{
 @Check('runs_schedule_check', '(schedule_id is null) = (schedule_time is null)')
 @Check('runs_start_within_s_check', 'start_within_s >= 1')
 @Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
+@Check('runs_array_check', '(array_index is null) = (array_size is null)')
+@Check('runs_waits_for_check', 'waits_for is null or not_before is not null')
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
 @Index('runs_by_cause', { synchronize: false })
 @Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_creator', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
+@Index('runs_by_array', ['groupId', 'arrayIndex'], { unique: true, where: '(array_index IS NOT NULL)' })
 @Index('runs_by_definition_and_image', { synchronize: false })
 @Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], {
   where: `((finished_at - created_at) > '00:00:10'::interval)`,
 })
 @Index('runs_by_exit_code', { synchronize: false })
+@Index('runs_by_group', ['groupId', 'outcome', 'createdAt', 'id'], { where: '(group_id IS NOT NULL)' })
 @Index('runs_by_image', { synchronize: false })
 @Index('runs_by_name', { synchronize: false })
 @Index('runs_by_outcome', { synchronize: false })
@@ -87,6 +91,7 @@ export type RunRequestCopy = Readonly<{
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
 @Index('runs_by_worker', { synchronize: false })
+@Index('runs_to_resolve', ['id'], { where: '(waits_for = 0)' })
 @Index('runs_waiting', ['notBefore'], { where: '(not_before IS NOT NULL)' })
 export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
@@ -169,6 +174,22 @@ export class RunEntity {
   @Column('text', { name: 'schedule_id', nullable: true }) scheduleId: string | null;
   /** Its time by the schedule, in the zone of the schedule and with its offset, to the second; null exactly without a schedule. */
   @Column('text', { name: 'schedule_time', nullable: true }) scheduleTime: string | null;
+  /** Group that it is a member of, which may have been removed; null: none. */
+  @Column('uuid', { name: 'group_id', nullable: true }) groupId: string | null;
+  /** Its name in the group; null: it has none, as in an array. */
+  @Column('text', { name: 'group_ref', nullable: true }) groupRef: string | null;
+  /** Its place in the array, from 0; null: its group is none. */
+  @Column('integer', { name: 'array_index', nullable: true }) arrayIndex: number | null;
+  /** Members of the array; null exactly without an index. */
+  @Column('integer', { name: 'array_size', nullable: true }) arraySize: number | null;
+  /** True: inputs are still to be read from outputs of runs that it waits for; null: none are. */
+  @Column('boolean', { name: 'has_sources', nullable: true }) hasSources: boolean | null;
+  /** Runs and groups that must end before it is claimable; 0: they have ended, its inputs are to be read; null: none. */
+  @Column('integer', { name: 'waits_for', nullable: true }) waitsFor: number | null;
+  /** How many times a run or an array was made that waits for it; null: never. */
+  @Column('integer', { nullable: true }) dependents: number | null;
+  /** True: if it completes, the runs are opened again that its earlier end cancelled; null: they are not. */
+  @Column('boolean', { nullable: true }) reopens: boolean | null;
   /** What a rerun cannot read from the other columns; null: nothing. Only reruns read it. */
   @Column('json', { nullable: true }) request: RunRequestCopy | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;

@@ -66,6 +66,8 @@ export const AUDIT_ACTIONS = [
   'definition.create',
   'definition.replace',
   'definition.delete',
+  'group.cancel',
+  'group.retry',
   'schedule.create',
   'schedule.replace',
   'schedule.delete',

@@ -1,3 +1,4 @@
+import { DependsOnField, type DependencyDto } from './dependency.dto.js';
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ConstraintsInputDto } from './constraints.dto.js';
 import { PRIORITY, TimeoutsInputDto } from './timeouts-and-delivery.dto.js';
@@ -185,6 +186,14 @@ export class RunExecutionOptionsInputDto extends ExecutionOptionsInputDto {
   @OptionalField()
   @IsTimeOrSpan(isStartTime, `at most ${MAX_DAYS_AHEAD} days ahead`)
   start_at?: string;
+
+  /**
+   * Runs and groups that must end first. Until then it is PENDING for the reason `dependency`, and `start_within_s` does not count. In a run that
+   * waits, a value of `inputs` may be `{"$from": {"run": ID, "output": "/pointer", "default": VALUE}}`, with `group` for a list by index: it is read
+   * when all have ended.
+   */
+  @DependsOnField()
+  depends_on?: DependencyDto[];
 }
 
 /** What is shown of the options of a run or a definition. */

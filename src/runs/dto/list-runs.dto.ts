@@ -113,6 +113,11 @@ export class RunFilterDto {
   @QueryString()
   schedule?: string;
 
+  /** Id of a group: its members. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5c */
+  @IsOptional()
+  @QueryString({ pattern: new RegExp(`^${UUID}$`), form: 'the id of a group' })
+  group?: string;
+
   /** Created at this time or later: UNIX seconds, ISO 8601 with a zone, or a date, which is its first moment in UTC. With curl, add `-g`: it reads brackets as a pattern. */
   @QueryTime()
   'created[gte]'?: string;

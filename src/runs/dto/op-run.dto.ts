@@ -86,7 +86,27 @@ export class CreatedByDto {
   key_name: string;
 }
 
-const RUN_SOURCES = ['rerun', 'schedule'] as const;
+const RUN_SOURCES = ['rerun', 'schedule', 'group'] as const;
+
+@ApiSchema({ name: 'GroupMember', description: 'What a run is in a group.' })
+export class GroupMemberDto {
+  /** Group, which may have been removed. */
+  @ApiProperty({ type: 'string', format: 'uuid' })
+  id: string;
+  /** Name of the run in the group; null: it is a member of an array. */
+  @ApiProperty({ type: 'string', nullable: true })
+  ref: string | null;
+}
+
+@ApiSchema({ name: 'ArrayPlace', description: 'The place of a run in an array.' })
+export class ArrayPlaceDto {
+  /** From 0. */
+  @ApiProperty({ type: 'integer' })
+  index: number;
+  /** Members of the array. */
+  @ApiProperty({ type: 'integer' })
+  size: number;
+}
 
 @ApiSchema({ name: 'ScheduledFor', description: 'What a schedule made something for.' })
 export class ScheduledForDto {
@@ -161,6 +181,12 @@ export class OpRunDto extends ExecutionOptionsDto {
   /** What a schedule made it for; null: it was not made by one. */
   @ApiProperty({ type: ScheduledForDto, nullable: true })
   schedule: ScheduledForDto | null;
+  /** Group that it is a member of; null: none. */
+  @ApiProperty({ type: GroupMemberDto, nullable: true })
+  group: GroupMemberDto | null;
+  /** Its place in the array; null: its group is none. */
+  @ApiProperty({ type: ArrayPlaceDto, nullable: true })
+  array: ArrayPlaceDto | null;
   /** How many runs were made that repeat it; GET /runs with `rerun_of` lists them. */
   @ApiProperty({ type: 'integer' })
   reruns: number;
@@ -205,6 +231,8 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     source: sourceOf(run),
     rerun_of: run.rerunOf,
     schedule: toScheduledForDto(run),
+    group: run.groupId === null ? null : { id: run.groupId, ref: run.groupRef },
+    array: toArrayPlaceDto(run),
     reruns: run.reruns ?? 0,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
@@ -212,8 +240,9 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
   };
 }
 
-function sourceOf({ rerunOf, scheduleId }: RunRecord): OpRunDto['source'] {
+function sourceOf({ rerunOf, scheduleId, groupId }: RunRecord): OpRunDto['source'] {
   if (scheduleId !== null) return 'schedule';
+  if (groupId !== null) return 'group';
   return rerunOf === null ? null : 'rerun';
 }
 
@@ -223,6 +252,14 @@ export function toScheduledForDto({
   scheduleTime: time,
 }: Pick<RunRecord, 'scheduleId' | 'scheduleTime'>): ScheduledForDto | null {
   return id === null || time === null ? null : { id, time };
+}
+
+/** Null for a run that is no member of an array. */
+export function toArrayPlaceDto({
+  arrayIndex: index,
+  arraySize: size,
+}: Pick<RunRecord, 'arrayIndex' | 'arraySize'>): ArrayPlaceDto | null {
+  return index === null || size === null ? null : { index, size };
 }
 
 /** Null without a key. */

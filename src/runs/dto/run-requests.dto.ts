@@ -95,6 +95,13 @@ export class CreateRunQueryDto {
   dry_run?: boolean;
 }
 
+export class RetryRunQueryDto {
+  /** `true`: if the new attempt completes, the runs are opened again that the earlier end has cancelled. */
+  @IsOptional()
+  @QueryBoolean()
+  dependents?: boolean;
+}
+
 /** What the answer of a run may wait for. */
 export const RUN_WAITS = ['ended', 'started', 'changed'] as const;
 export type RunWait = (typeof RUN_WAITS)[number];

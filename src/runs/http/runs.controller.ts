@@ -36,6 +36,7 @@ import {
   CreateRunDto,
   CreateRunQueryDto,
   GetRunQueryDto,
+  RetryRunQueryDto,
   UpdateLabelsDto,
   UpdateRunDto,
   type RunWait,
@@ -196,8 +197,12 @@ export class RunsController {
   @AllowScopes('client')
   @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
-  retryRun(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
-    return this.runs.retry(id, caller);
+  retryRun(
+    @Param('id') id: string,
+    @Query() { dependents = false }: RetryRunQueryDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.retry(id, caller, dependents);
   }
 
   /**

@@ -38,6 +38,7 @@ export interface Batch<R extends object = object> {
   readonly changes?: readonly BatchChange[];
 }
 
+/** A run that a batch creates; those of the batch that it waits for come before it. */
 export interface BatchCreation {
   readonly fresh: NewRun;
   /** Whether it is not claimable before the command `release`. */
@@ -107,8 +108,23 @@ export function keyOf(pending: PendingCommand): IdempotencyKey[] {
 
 /** The runs that a command names. */
 export function runsOf(pending: PendingCommand): readonly string[] {
-  if (pending.kind === 'batch') return (pending.batch.changes ?? []).map(({ runId }) => runId);
-  return pending.kind === 'change' ? [pending.runId] : [];
+  if (pending.kind === 'change') return [pending.runId];
+  const changed = pending.kind === 'batch' ? (pending.batch.changes ?? []).map(({ runId }) => runId) : [];
+  return [...changed, ...parentsOf(pending, false)];
+}
+
+/** The runs, or groups, that new runs wait for and that the command does not create itself. */
+export function parentsOf(pending: PendingCommand, areGroups: boolean): readonly string[] {
+  if (pending.kind === 'create')
+    return (pending.fresh.dependsOn ?? []).flatMap((one) => (one.isGroup === areGroups ? one.parentId : []));
+  if (pending.kind !== 'batch') return [];
+  const { creations = [] } = pending.batch;
+  const dependencies = creations.flatMap(({ fresh }) => fresh.dependsOn ?? []);
+  if (dependencies.length === 0) return [];
+  const own = new Set(creations.map(({ fresh }) => fresh.id));
+  return dependencies.flatMap(({ parentId, isGroup }) =>
+    isGroup === areGroups && !own.has(parentId) ? parentId : [],
+  );
 }
 
 /** What a change of a batch counts: about as much as a command of its own. */

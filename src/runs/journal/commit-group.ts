@@ -17,6 +17,14 @@ import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
 import { lockKeys, NO_OPEN_RUNS, readOpenRuns } from '../storage/open-runs.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
+import {
+  countInGroups,
+  insertDependencies,
+  insertEnds,
+  NO_GROUP_WORK,
+  readGroups,
+  type FoundGroup,
+} from '../storage/groups.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
@@ -27,6 +35,7 @@ import {
   type Claim,
   type ClaimOutcome,
   keyOf,
+  parentsOf,
   type PendingCommand,
   type Result,
   runsOf,
@@ -141,9 +150,13 @@ export class GroupCommitter {
     pipeline.also(written);
     const served = await this.#serveClaims(tx, commands, outcomes, changes, isRetry);
     await this.#addViews(tx, commands, outcomes);
+    const counted = changes.groups.isEmpty
+      ? NO_GROUP_WORK
+      : await countInGroups(tx, changes.groups, changes.now);
     const heads = this.#announce(tx, changes, noticeOf(changes, served, claimable, announceFree));
     pipeline.also(heads);
-    return { changes, outcomes, heads };
+    const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 };
+    return { changes, outcomes, heads, groupWork };
   }
 
   /** Registers the idempotency keys of a group, locks the records of its batches and reads its runs, and those that limits concern. */
@@ -158,18 +171,20 @@ export class GroupCommitter {
     const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
     const limited = wantedKeys(commands);
-    const [registered, due, , , found, open, startedAt] = await Promise.all([
+    const groupIds = new Set(commands.flatMap((pending) => parentsOf(pending, true)));
+    const [registered, due, , , found, open, groups, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       batches.length > 0 ? lockRecords(tx, batches) : new Set<object>(),
       limited.length > 0 && lockKeys(tx, limited, [...runIds], isRetry),
       isRetry && limited.length === 0 && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
       limited.length > 0 ? readOpenRuns(tx, limited, runIds.size) : NO_OPEN_RUNS,
+      groupIds.size > 0 ? readGroups(tx, [...groupIds]) : new Map<string, FoundGroup>(),
       pipeline.startedAt,
     ]);
     const times = [startedAt, open.readAt ?? startedAt, ...found.map(({ readAt }) => readAt)];
     const now = new Date(Math.max(...times.map((time) => time.getTime())));
-    return { keys: new IdempotencyLedger(registered), due, found, open, now };
+    return { keys: new IdempotencyLedger(registered), due, found, open, groups, now };
   }
 
   /**
@@ -182,7 +197,7 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, batches, timers, queue } = changes;
+    const { labelled, endedAttempts, auditRecords, batches, dependencies, ends, timers, queue } = changes;
     const changed = [...after.values()]
       .filter(({ id }) => before.has(id))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -197,6 +212,8 @@ export class GroupCommitter {
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
+      dependencies.length > 0 && insertDependencies(tx, dependencies),
+      ends.length > 0 && insertEnds(tx, ends),
       batches.length > 0 && writeRecords(tx, batches, changes.now),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
@@ -208,7 +225,7 @@ export class GroupCommitter {
     tx: EntityManager,
     commands: readonly PendingCommand[],
     outcomes: CommandOutcome<Result>[],
-    { now, counts }: Changes,
+    { now, counts, groups }: Changes,
     isRetry: boolean,
   ): Promise<Served> {
     const claims = commands.flatMap((pending, at) =>
@@ -227,7 +244,10 @@ export class GroupCommitter {
       if (!outcome) continue;
       outcomes[at] = { value: outcome };
       for (const { run } of outcome.runs) assigned.add(run.id);
-      if (outcome.kind === 'served') counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      if (outcome.kind !== 'served') continue;
+      counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      for (const { run } of outcome.runs)
+        if (run.groupId !== null) groups.move(run.groupId, 'PENDING', 'ASSIGNED');
     }
     return { assigned, admitted };
   }
@@ -327,7 +347,7 @@ function isOnLabels(pending: PendingCommand): boolean {
 
 /** What the commit of a group tells every process. @param claimable runs that claims may read now */
 function noticeOf(
-  { now, after, timers, queue, freedWorkers, deprivedWorkers }: Changes,
+  { now, after, groups, timers, queue, freedWorkers, deprivedWorkers }: Changes,
   { assigned, admitted }: Served,
   claimable: readonly ClaimableRun[],
   announceFree: boolean,
@@ -339,7 +359,7 @@ function noticeOf(
   return {
     ...(left.length > 0 && { queue: claimablePart(left) }),
     ...(dueAt.length > 0 && { timerInMs: Math.max(0, Math.min(...dueAt) - now.getTime()) }),
-    runs: [...after.keys(), ...assigned].map(shortRunId),
+    runs: [...after.keys(), ...assigned, ...groups.list.map(({ id }) => id)].map(shortRunId),
     freedWorkers: freed,
     slotWorkers: queue.slots.map(({ workerId }) => workerId),
   };

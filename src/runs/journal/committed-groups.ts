@@ -5,6 +5,7 @@ import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { EndedAttempt } from '../machine/run.js';
 import type { PendingCommand, Result } from './command.js';
 import type { Changes } from './decide-group.js';
+import type { GroupWork } from '../storage/groups.js';
 
 /** A group after its commit. */
 export interface CommittedGroup {
@@ -12,6 +13,7 @@ export interface CommittedGroup {
   /** One per command, in order. */
   readonly outcomes: readonly CommandOutcome<Result>[];
   readonly changes: Changes;
+  readonly groupWork: GroupWork;
   /** By topic, the position of its last entry that the group appended; none if feeds are off. */
   readonly heads: ReadonlyMap<string, number>;
   /** Epoch of the feeds before the group began; null: there is none. */

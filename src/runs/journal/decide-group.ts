@@ -7,9 +7,8 @@ import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js
 import { decide } from '../machine/decide.js';
 import { serviceCancel } from '../machine/run-event.js';
 import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
-import { isInExecution, type RunState } from '../machine/run-state.js';
+import { type RunState } from '../machine/run-state.js';
 import {
-  CHANGING_FIELDS,
   createRun,
   HELD,
   type ChangingField,
@@ -20,15 +19,16 @@ import {
   type CreatedRun,
   type TimelineEntry,
 } from '../machine/run.js';
-import { isClaimable, timerOf } from '../machine/timers.js';
-import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
-import { shapeOf } from '../scheduling-strategy.js';
-import { arePlain, type ExecutionChange } from '../storage/run.repository.js';
+import { type ExecutionChange } from '../storage/run.repository.js';
 import type { OpenRuns } from '../storage/open-runs.js';
 import type { RunTimer } from '../storage/run-timers.js';
+import { UnknownDependency } from '../run.errors.js';
+import { waitedFor, waitsOf } from './dependents.js';
+import { changesOf } from './group-changes.js';
 import { KeyLimits } from './key-limits.js';
+import type { DependencyEnd, FoundGroup, GroupDeltas, NewDependency } from '../storage/groups.js';
 import {
   REFUSED,
   type Batch,
@@ -39,6 +39,8 @@ import {
   type PendingCommand,
   type Result,
 } from './command.js';
+
+const NONE: ReadonlySet<string> = new Set();
 
 /** A decided command. */
 export interface Change extends Decision {
@@ -55,6 +57,8 @@ export interface GroupStart {
   readonly due: ReadonlySet<object>;
   /** The open runs of the keys whose limits decide about new runs. */
   readonly open: OpenRuns;
+  /** The groups that new runs wait for. */
+  readonly groups: ReadonlyMap<string, FoundGroup>;
   /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
@@ -75,6 +79,12 @@ export interface Changes {
   readonly auditRecords: readonly AuditRecord[];
   /** What the batches of the group did, those that were carried out. */
   readonly batches: readonly (BatchDone & Pick<Batch, 'ledger'>)[];
+  /** What new runs wait for. */
+  readonly dependencies: readonly NewDependency[];
+  /** Ends of runs that others wait for. */
+  readonly ends: readonly DependencyEnd[];
+  /** By how much the numbers of groups change; those of claims are added later. */
+  readonly groups: GroupDeltas;
   /** Runs whose name or labels a command sets. */
   readonly labelled: readonly Run[];
   readonly queue: QueueChange;
@@ -98,7 +108,7 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, due, open, now }: GroupStart,
+  { keys, found, due, open, groups, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created = new Map<string, CreatedRun>();
@@ -108,6 +118,7 @@ export function decideGroup(
   const limits = new KeyLimits(open.counts, before.values());
 
   const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
+  const dependencies: NewDependency[] = [];
 
   /** @param fresh the run if the group creates it: only limits change it then, whose changes are all that its insertion writes */
   const change = (
@@ -142,9 +153,17 @@ export function decideGroup(
     const run = createRun(fresh, now);
     const limit = limits.decide(fresh);
     if (limit.effect === 'cancel') for (const { id } of limit.runs) cancel(id, limit.reason);
-    created.set(run.id, isHeld ? { ...run, notBefore: HELD } : run);
+    const { own, waitsFor, broken } = waitsOf(
+      fresh,
+      (id) => created.get(id) ?? after.get(id) ?? before.get(id),
+      groups,
+    );
+    for (const dependency of own) dependencies.push(dependency);
+    const wait = waitsFor === null ? isHeld && { notBefore: HELD } : { notBefore: HELD, waitsFor };
+    created.set(run.id, wait ? { ...run, ...wait } : run);
     limits.note(undefined, run);
     if (limit.effect === 'skip') cancel(run.id, limit.reason);
+    else if (broken) change(run.id, { type: 'resolve', met: 0, broken }, { fresh: created.get(run.id) });
     return created.get(run.id) ?? run;
   };
 
@@ -159,8 +178,18 @@ export function decideGroup(
     }
   };
 
+  /** @throws UnknownDependency */
+  const checkParents = ({ dependsOn = [] }: NewRun, own: ReadonlySet<string>): void => {
+    for (const { parentId: id, isGroup } of dependsOn) {
+      const isKnown = isGroup ? groups.has(id) : own.has(id) || before.has(id) || created.has(id);
+      if (!isKnown) throw new UnknownDependency(id, isGroup);
+    }
+  };
+
   const carryOut = ({ ledger, record, creations = [], changes: asked = [] }: Batch): BatchOutcome => {
     if (!due.has(record)) return { kind: 'batch', isDone: false };
+    const own = new Set(creations.map(({ fresh }) => fresh.id));
+    for (const { fresh } of creations) checkParents(fresh, own);
     const refused = asked.flatMap(refusalOf);
     for (const { fresh, isHeld } of creations) create(fresh, isHeld);
     batches.push({ ledger, record, changes: asked.length, refused });
@@ -170,6 +199,7 @@ export function decideGroup(
   const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
     if (pending.kind === 'create') {
       limits.check(pending.fresh);
+      checkParents(pending.fresh, NONE);
       const run = create(pending.fresh);
       return { run, view: { run, events: run.eventCount === 0 ? [] : (decided.at(-1)?.entries ?? []) } };
     }
@@ -191,6 +221,8 @@ export function decideGroup(
       return { error };
     }
   });
+  for (const [id, dependents] of waitedFor(dependencies, false))
+    change(id, { type: 'depend', dependents }, { fresh: created.get(id) });
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
   );
@@ -201,175 +233,8 @@ export function decideGroup(
     before,
     after,
     batches,
+    dependencies,
     elapsed,
   });
   return { changes, outcomes };
-}
-
-interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'batches'> {
-  /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
-  readonly elapsed: readonly string[];
-}
-
-function changesOf({ elapsed, ...group }: Decided): Changes {
-  const { created, decided, before, after } = group;
-  const entries = decided.flatMap((change) => change.entries);
-  const counts = new StateCountDelta();
-  counts.create(created.length);
-  for (const { before: earlier, run } of decided) counts.move(earlier.state, run.state);
-  const deprived = decided.flatMap((change) =>
-    isReportOfEnd(change) ? [] : workersThatLose(change.before, change.run),
-  );
-  const labelled = distinct(
-    decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
-  ).flatMap((id) => after.get(id) ?? []);
-  return {
-    ...group,
-    changedFields: changedFieldsOf(before, after),
-    entries,
-    endedAttempts: decided.flatMap(({ endedAttempt }) => endedAttempt ?? []),
-    auditRecords: decided.flatMap(({ command, before: earlier, run }) =>
-      auditRecordsOf(command, earlier, run),
-    ),
-    labelled,
-    queue: queueChangeOf(group, labelled),
-    executions: executionChangeOf(group),
-    timers: timersOf(group, elapsed),
-    feedEntries: entries.flatMap(({ runId, index, t }) => {
-      const topic = after.get(runId)?.topic;
-      return topic ? [{ topic, runId, eventIndex: index, recordedAt: t }] : [];
-    }),
-    counts,
-    freedWorkers: distinct([...pairsOf(group)].flatMap(([earlier, run]) => workersThatLose(earlier, run))),
-    deprivedWorkers: distinct(deprived),
-  };
-}
-
-function auditRecordsOf(command: RunCommand, before: Run, after: Run): AuditRecord[] {
-  if (command.type !== 'patch' && command.type !== 'label') return [];
-  const { keyName } = command;
-  if (keyName === null) return [];
-  return command.type === 'patch'
-    ? [{ action: 'run.patch', keyName, before, after, outputs: command.outputs }]
-    : [{ action: 'run.labels', keyName, before, after }];
-}
-
-/** The updated runs that exist, before and after the group. */
-function* pairsOf({ before, after }: Pick<Changes, 'before' | 'after'>): Iterable<[FoundRun, Run]> {
-  for (const run of after.values()) {
-    const earlier = before.get(run.id);
-    if (earlier) yield [earlier, run];
-  }
-}
-
-function changedFieldsOf(
-  before: ReadonlyMap<string, FoundRun>,
-  after: ReadonlyMap<string, Run>,
-): ReadonlySet<ChangingField> {
-  const fields = new Set<ChangingField>();
-  for (const [earlier, run] of pairsOf({ before, after })) {
-    for (const field of CHANGING_FIELDS) if (run[field] !== earlier[field]) fields.add(field);
-  }
-  return fields;
-}
-
-function executionChangeOf(group: Pick<Changes, 'before' | 'after'>): ExecutionChange {
-  const ended = new Map<string, string>();
-  const begun: string[] = [];
-  for (const [earlier, run] of pairsOf(group)) {
-    const [was, is] = [isInExecution(earlier.state), isInExecution(run.state)];
-    const isSame = was && is && isSameExecution(earlier, run);
-    if (was && !isSame) ended.set(run.id, earlier.workerId ?? '');
-    if (is && !isSame) begun.push(run.id);
-  }
-  return { ended, begun };
-}
-
-/** Whether the row of `executions` stays as it is. */
-function isSameExecution(a: Run, b: Run): boolean {
-  const isSameTime = a.assignedAt?.getTime() === b.assignedAt?.getTime();
-  const isSameWorker = a.workerId === b.workerId && a.attempt === b.attempt;
-  return isSameTime && isSameWorker && a.gpuId === b.gpuId && a.gpuIds === b.gpuIds;
-}
-
-/** Fields of a claimable run that its row in the queue depends on and that may change. */
-const QUEUED = ['priority', 'avoidedWorker', 'ramMb'] as const;
-
-function queueChangeOf(group: Omit<Decided, 'elapsed'>, labelled: readonly Run[]): QueueChange {
-  const created: readonly Run[] = group.created.filter(isClaimable);
-  const changed: Run[] = [];
-  const leaving: Run[] = [];
-  const keys = new Map<string, number>();
-  const add = ({ concurrencyKey: key }: Run, executing: number): void => {
-    if (key !== null) keys.set(key, (keys.get(key) ?? 0) + executing);
-  };
-  for (const [earlier, run] of pairsOf(group)) {
-    const [was, is] = [isClaimable(earlier), isClaimable(run)];
-    if (is && (!was || QUEUED.some((field) => earlier[field] !== run[field]))) changed.push(run);
-    if (was && !is) leaving.push(run);
-    const executing = Number(isInExecution(run.state)) - Number(isInExecution(earlier.state));
-    if (executing !== 0) add(run, executing);
-  }
-  const slots = group.decided.flatMap((change) => slotOf(change, group.now));
-  for (const { key } of slots) if (key !== null) keys.set(key, (keys.get(key) ?? 0) + 1);
-  const entering = [...created, ...changed];
-  for (const run of [...entering, ...leaving]) add(run, 0);
-  const isFilledByInsertion = arePlain(group.created);
-  const unwritten = isFilledByInsertion ? changed : entering;
-  return { entering, isFilledByInsertion, unwritten, leaving, labelled, keys, slots };
-}
-
-/** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */
-function slotOf({ command, before, run }: Change, now: Date): ConcurrencySlot[] {
-  const { id: runId, attempt, concurrencyKey: key, gpuId, assignedAt } = before;
-  const [workerId] = workersThatLose(before, run);
-  if (workerId === undefined || !leavesContainer(command, workerId)) return [];
-  const endsAt = new Date(now.getTime() + SLOT_MS);
-  const gpuIds = before.gpuIds ?? (gpuId === null ? null : String(gpuId));
-  const held = { ...shapeOf(before), gpuIds };
-  return [{ runId, attempt, key, workerId, ...held, assignedAt: assignedAt ?? now, endsAt }];
-}
-
-function timersOf(
-  { created, before, after }: Omit<Decided, 'elapsed'>,
-  elapsed: readonly string[],
-): RunTimer[] {
-  const ofCreated = created.flatMap((run) => {
-    const timer = timerOf(run);
-    return timer ? [{ runId: run.id, dueAt: timer.dueAt }] : [];
-  });
-  const rewritten = new Set(elapsed);
-  const ofChanged = [...new Set([...after.keys(), ...rewritten])].flatMap((runId) => {
-    const earlier = before.get(runId);
-    const run = after.get(runId) ?? earlier;
-    if (!earlier || !run) return [];
-    const dueAt = timerOf(run)?.dueAt ?? null;
-    const isSame = timerOf(earlier)?.dueAt.getTime() === dueAt?.getTime();
-    return isSame && !rewritten.has(runId) ? [] : [{ runId, dueAt }];
-  });
-  return [...ofCreated, ...ofChanged];
-}
-
-/** The worker that held the run before a change and does not hold it afterwards. */
-function workersThatLose({ state, workerId }: Run, after: Run): string[] {
-  if (workerId === null || !isInExecution(state)) return [];
-  return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
-}
-
-/** Whether the worker of an attempt learns of its end by this command. A reclaim comes after the worker timeout. */
-function leavesContainer(command: RunCommand, workerId: string): boolean {
-  if (command.type !== 'event') return command.type === 'patch' || command.type === 'elapse';
-  const { kind } = command.event.effect;
-  return (kind === 'CANCELLED' || kind === 'RETRIED') && command.reporter.workerId !== workerId;
-}
-
-/** Whether the worker reports the end of its run. */
-function isReportOfEnd({ command, before }: Change): boolean {
-  if (command.type !== 'event' || command.reporter.workerId !== before.workerId) return false;
-  const { kind } = command.event.effect;
-  return kind === 'COMPLETED' || kind === 'FAILED';
-}
-
-function distinct(ids: readonly string[]): string[] {
-  return [...new Set(ids)];
 }

@@ -42,6 +42,9 @@ const MAX_GROUP = 200;
 /** A request with more bytes does not wait in the queue of the others; neither does a batch that changes no run that claims or reports may want. */
 const LARGE_BYTES = 64 * 1024;
 
+/** Commands that end the wait of a run. */
+const MAKES_CLAIMABLE: ReadonlySet<RunCommand['type']> = new Set(['resolve', 'supply', 'reopen']);
+
 /** The settings that limit waiting commands. */
 const SETTING_OF_LIMIT: Readonly<Record<keyof WaitingLimits, string>> = {
   commands: 'SERVICE_JOURNAL_WAITING',
@@ -113,7 +116,10 @@ export class RunJournal {
    * @throws JournalOverloaded, TooManyWaiting, database errors; nothing is changed then
    */
   async carryOut(batch: Batch, caller: NonNullable<CommandOptions['caller']>): Promise<boolean> {
-    const result = await this.#submit({ kind: 'batch', batch, caller });
+    const carriedOut = this.#submit({ kind: 'batch', batch, caller });
+    if (batch.changes?.some(({ command }) => MAKES_CLAIMABLE.has(command.type)) === true)
+      for (const listener of this.#createListeners) listener();
+    const result = await carriedOut;
     return 'kind' in result && result.kind === 'batch' && result.isDone;
   }
 
@@ -125,7 +131,7 @@ export class RunJournal {
   }
 
   /**
-   * Calls the listener for each submitted creation; a claim that it submits at once is in the same group and can get the
+   * Calls the listener for each submitted creation, and for changes that end a wait; a claim that it submits at once is in the same group and can get the
    * run. @returns a function that unsubscribes
    */
   onCreate(listener: () => void): () => void {

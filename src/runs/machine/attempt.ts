@@ -1,5 +1,5 @@
 import type { Decision, Rejected } from './run-command.js';
-import { NEW_ATTEMPT, waitForStart, type Run, type TimelineEntry } from './run.js';
+import { NEW_ATTEMPT, NO_LOSSES, waitOf, type Run, type TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isTerminal, type RunState } from './run-state.js';
 import { findTransition, type Condition, type Transition, type Trigger } from './transitions.js';
@@ -23,7 +23,7 @@ export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload' | 'sender'>
 export function record(run: Run, event: EventContent, change: Partial<Run>): Decision {
   const changed: Run = { ...run, ...change, eventCount: run.eventCount + 1 };
   const keepsWait = changed.state === 'PENDING' || changed.notBefore === null;
-  const next = keepsWait ? changed : { ...changed, notBefore: null };
+  const next = keepsWait ? changed : { ...changed, notBefore: null, waitsFor: null };
   return { run: next, entries: [entryOf(next, event, run.eventCount, next.state, next.updatedAt)] };
 }
 
@@ -46,7 +46,7 @@ export function openAttempt(
       firstEvent: eventCount,
       eventCount,
       queuedAt: t,
-      notBefore: waitForStart(run, t),
+      ...waitOf(run, t),
       updatedAt: t,
     },
     entries: events.map((event, i) => entryOf(run, event, run.eventCount + i, 'PENDING', t)),
@@ -60,6 +60,11 @@ export function openAttempt(
       finishedAt: run.finishedAt ?? t,
     },
   };
+}
+
+/** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */
+export function withFreshBudget(run: Run): Run {
+  return { ...run, ...NO_LOSSES, failures: 0 };
 }
 
 function entryOf(run: Run, event: EventContent, index: number, state: RunState, t: Date): TimelineEntry {

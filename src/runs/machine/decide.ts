@@ -4,18 +4,26 @@ import {
   joinGpuIds,
   MAX_ATTEMPTS_OF_A_RUN,
   NO_END,
-  NO_LOSSES,
-  waitForStart,
+  waitOf,
   type Run,
   areTooMany,
   mergeLabels,
 } from './run.js';
-import { startWithin, timesOf, recordNote, openAttempt, record, transitionOf } from './attempt.js';
+import {
+  startWithin,
+  timesOf,
+  recordNote,
+  openAttempt,
+  record,
+  transitionOf,
+  withFreshBudget,
+} from './attempt.js';
 import type { EventEffect } from './event-types.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
+import { decideReopen, decideResolve, decideSupply } from './dependencies.js';
 import { decideElapse, decideRelease } from './timers.js';
 import { findTransition } from './transitions.js';
 
@@ -42,6 +50,14 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
       return decideElapse(run, command, t, policy);
     case 'release':
       return decideRelease(run, t);
+    case 'depend':
+      return { run: { ...run, dependents: (run.dependents ?? 0) + command.dependents }, entries: [] };
+    case 'resolve':
+      return decideResolve(run, command, t);
+    case 'supply':
+      return decideSupply(run, command, t);
+    case 'reopen':
+      return decideReopen(run, command, t, policy);
     default:
       return assertNever(command);
   }
@@ -120,7 +136,7 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
       return decideRetried(
         forced && reporter.workerId === undefined ? withFreshBudget(run) : run,
         event,
-        effect.force,
+        effect,
         t,
         policy,
       );
@@ -135,17 +151,25 @@ function gpusOfStart(run: Run, { gpuId, gpuIds }: Started): Pick<Run, 'gpuId' | 
   return { gpuId: first, gpuIds: joinGpuIds(gpuIds) ?? (first === run.gpuId ? run.gpuIds : null) };
 }
 
-/** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */
-function withFreshBudget(run: Run): Run {
-  return { ...run, ...NO_LOSSES, failures: 0 };
-}
-
-function decideRetried(run: Run, event: RunEvent, force: boolean, t: Date, policy: Policy): Outcome {
+function decideRetried(
+  run: Run,
+  event: RunEvent,
+  { force, reopens = false }: Extract<EventEffect, { kind: 'RETRIED' }>,
+  t: Date,
+  policy: Policy,
+): Outcome {
   if (!force && run.failures >= run.maxAttempts) return { rejection: { reason: 'retries-used-up' } };
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
   const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');
   if ('rejection' in transition) return transition;
-  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], policy.newId(), t);
+  const opened = openAttempt(
+    run,
+    isTerminal(run.state) ? run.state : 'CANCELLED',
+    [event],
+    policy.newId(),
+    t,
+  );
+  return reopens ? { ...opened, run: { ...opened.run, reopens } } : opened;
 }
 
 /**
@@ -166,7 +190,10 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
     return { run: patched, entries: [] };
   }
   if (isTerminal(state)) {
-    return { run: { ...patched, state, notBefore: null, finishedAt: run.finishedAt ?? t }, entries: [] };
+    return {
+      run: { ...patched, state, notBefore: null, waitsFor: null, finishedAt: run.finishedAt ?? t },
+      entries: [],
+    };
   }
   const held = isInExecution(state) && isInExecution(run.state);
   return {
@@ -178,7 +205,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       gpuId: held ? run.gpuId : null,
       gpuIds: held ? run.gpuIds : null,
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
-      notBefore: state === 'PENDING' ? waitForStart(run, t) : null,
+      ...(state === 'PENDING' ? waitOf(run, t) : { notBefore: null, waitsFor: null }),
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
       preparingAt: held ? run.preparingAt : null,
       startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,

@@ -7,8 +7,12 @@ export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
-/** Why the service cancelled a run. `concurrency`: by the `on_limit` of its concurrency key. */
-export const CANCEL_CAUSES = ['concurrency'] as const;
+/**
+ * Why the service cancelled a run. `concurrency`: by the `on_limit` of its concurrency key; `dependency`: a run or group that it waits for did
+ * not end as it needs; `inputs`: values of its inputs could not be read from outputs; `max_failed`: as many members of its group have FAILED;
+ * `group`: a member of its group has FAILED, or the group was cancelled.
+ */
+export const CANCEL_CAUSES = ['concurrency', 'dependency', 'inputs', 'max_failed', 'group'] as const;
 export type CancelCause = (typeof CANCEL_CAUSES)[number];
 
 /** Why a run ended as FAILED, or why the service cancelled it. */
@@ -54,7 +58,12 @@ export type EventEffect =
       /** Why the service cancels the run by itself. */
       readonly cause?: CancelCause;
     }
-  | { readonly kind: 'RETRIED'; readonly force: boolean }
+  | {
+      readonly kind: 'RETRIED';
+      readonly force: boolean;
+      /** Whether runs are opened again, if it completes, that its earlier end cancelled. */
+      readonly reopens?: boolean;
+    }
   | { readonly kind: 'NOTE' };
 
 /** When the container of an attempt ran, by the reporter's clock; null: not said. */

@@ -73,7 +73,33 @@ export type RunCommand =
       readonly reason?: string | undefined;
     }
   /** What the run was held for has ended. */
-  | { readonly type: 'release' };
+  | { readonly type: 'release' }
+  /** Runs or arrays are made that wait for it. */
+  | { readonly type: 'depend'; readonly dependents: number }
+  | {
+      /** Runs or groups have ended that it waits for. */
+      readonly type: 'resolve';
+      /** How many, as it needs it. */
+      readonly met: number;
+      /** Of those that have ended otherwise, one; undefined: none has. */
+      readonly broken?: BrokenDependency | undefined;
+    }
+  /** Ends the wait for values of inputs. */
+  | { readonly type: 'supply'; readonly problem?: string | undefined }
+  | {
+      /** Opens another attempt of a run that has ended. If it completes, so are those opened again that its end has cancelled. */
+      readonly type: 'reopen';
+      /** Runs and groups that it waits for; null: none. */
+      readonly waitsFor: number | null;
+      readonly sender?: string | undefined;
+    };
+
+/** Why a run can never start. */
+export interface BrokenDependency {
+  readonly parentId: string;
+  readonly isGroup: boolean;
+  readonly reason: string;
+}
 
 /** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */
 export interface Decision {

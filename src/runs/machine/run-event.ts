@@ -50,8 +50,13 @@ export function userCancel(reason?: string): RunEvent {
 }
 
 /** The event by which the service cancels a run by itself. @param reason for people; kept with the run */
-export function serviceCancel(cause: CancelCause, reason: string): RunEvent {
-  return { type: 'CANCELLED', msg: reason, payload: { cause }, effect: { kind: 'CANCELLED', reason, cause } };
+export function serviceCancel(cause: CancelCause, reason: string, payload: JsonObject = {}): RunEvent {
+  return {
+    type: 'CANCELLED',
+    msg: reason,
+    payload: { cause, ...payload },
+    effect: { kind: 'CANCELLED', reason, cause },
+  };
 }
 
 /** The event that POST /runs/{id}/retry records. */
@@ -60,4 +65,10 @@ export const MANUAL_RETRY: RunEvent = {
   msg: 'Manual retry',
   payload: { force: true },
   effect: { kind: 'RETRIED', force: true },
+};
+
+/** The same with `dependents=true`. */
+export const RETRY_WITH_DEPENDENTS: RunEvent = {
+  ...MANUAL_RETRY,
+  effect: { kind: 'RETRIED', force: true, reopens: true },
 };

@@ -30,6 +30,8 @@ export const FIXED_FIELDS = [
   'retryOn',
   'createdAt',
   'scheduleId',
+  'groupId',
+  'hasSources',
 ] as const satisfies readonly (keyof RunEntity)[];
 
 /** Fields that change only when an attempt ends by a failure after which the run grows. */
@@ -61,6 +63,9 @@ export const CHANGING_FIELDS = [
   'noteBytes',
   'queuedAt',
   'notBefore',
+  'waitsFor',
+  'dependents',
+  'reopens',
   'assignedAt',
   'preparingAt',
   'startedAt',
@@ -142,6 +147,9 @@ export const INITIAL_VALUES = {
   eventCount: 0,
   failures: 0,
   reruns: null,
+  waitsFor: null,
+  dependents: null,
+  reopens: null,
 } as const satisfies Partial<RunRecord>;
 
 /** Fields that hold the time of the creation in a new run. */
@@ -162,6 +170,11 @@ export const NO_OPTIONS = {
   labels: null,
   scheduleId: null,
   scheduleTime: null,
+  groupId: null,
+  groupRef: null,
+  arrayIndex: null,
+  arraySize: null,
+  hasSources: null,
 } as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
@@ -169,22 +182,51 @@ export type NewRun = Omit<
   RunRecord,
   keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number] | 'notBefore'
 > &
-  Pick<RunEntity, 'request'>;
+  Pick<RunEntity, 'request'> & {
+    /** Runs and groups that it waits for; undefined: none. */
+    readonly dependsOn?: readonly Dependency[] | undefined;
+  };
+
+/** What the end of a run or group must be for those that wait for it. */
+export const NEEDS = ['completed', 'failed', 'ended'] as const;
+export type Need = (typeof NEEDS)[number];
+
+/** A run or a group that must end first. */
+export interface Dependency {
+  readonly parentId: string;
+  readonly isGroup: boolean;
+  readonly need: Need;
+}
+
+/** Whether the end of a run or group, by its state, is what those need that wait for it. */
+export function isMet(need: Need, endState: string): boolean {
+  return need === 'ended' || need === endState.toLowerCase();
+}
 
 /** A run that is to be inserted. */
 export type CreatedRun = RunRecord & Pick<RunEntity, 'request'>;
 
 /** The run as it is created. @param now the database's time */
-export function createRun(fresh: NewRun, now: Date): CreatedRun {
+export function createRun({ dependsOn: _dependsOn, ...fresh }: NewRun, now: Date): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };
 }
 
-/** The `notBefore` of a run that is not claimable until another run has ended: no time ends that. */
+/** The `notBefore` of a run that is not claimable until other runs have ended: no time ends that. */
 export const HELD = new Date('9999-12-31T00:00:00.000Z');
 
-/** Whether the run waits for the end of another one. */
+/** What a new attempt waits for: values of inputs that are still to be read from outputs, else its `start_at`. */
+export function waitOf(
+  run: Pick<Run, 'startAt' | 'hasSources'>,
+  now: Date,
+): Pick<Run, 'notBefore' | 'waitsFor'> {
+  return run.hasSources === true
+    ? { notBefore: HELD, waitsFor: 0 }
+    : { notBefore: waitForStart(run, now), waitsFor: null };
+}
+
+/** Whether the run waits for the end of other ones. */
 export function isHeld({ notBefore }: Pick<Run, 'notBefore'>): boolean {
   return notBefore?.getTime() === HELD.getTime();
 }

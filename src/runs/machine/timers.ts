@@ -95,9 +95,9 @@ export function decideElapse(run: Run, { reason }: Command<'elapse'>, t: Date, p
   }
 }
 
-/** Makes a held run claimable; rejected when it is not held. */
+/** Makes a held run claimable that waits for no dependency; rejected when it is not held. */
 export function decideRelease(run: Run, t: Date): Outcome {
-  if (!isHeld(run)) return { rejection: { reason: 'nothing-due' } };
+  if (!isHeld(run) || run.waitsFor !== null) return { rejection: { reason: 'nothing-due' } };
   return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
 }
 

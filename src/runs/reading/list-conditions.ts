@@ -64,6 +64,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
     createdBy,
     rerunOf,
     scheduleId,
+    groupId,
   } = filter;
   const fields = {
     definition_id: definitionId,
@@ -81,6 +82,7 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   if (topic !== undefined && image !== undefined) {
     conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
   }
+  if (groupId !== undefined) conditions.push(`group_id = ${bind(groupId, 'uuid')}`);
   if (rerunOf !== undefined) conditions.push(`rerun_of = ${bind(rerunOf, 'uuid')}`);
   if (createdBy !== undefined) conditions.push(`created_by = ${bind(createdBy, 'uuid')}`);
   if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);

@@ -36,6 +36,8 @@ export interface RunFilter {
   readonly rerunOf?: string | undefined;
   /** Id of the schedule that made it. */
   readonly scheduleId?: string | undefined;
+  /** Id of the group that it is a member of. */
+  readonly groupId?: string | undefined;
   readonly created: TimeRange;
   /** Only runs that have ended pass; absent: no condition. */
   readonly ended?: TimeRange | undefined;
@@ -87,6 +89,7 @@ export function readFilter(query: RunFilterDto, caller: Pick<Caller, 'keyId'>): 
     createdBy: query.created_by === 'me' ? caller.keyId : query.created_by,
     rerunOf: query.rerun_of,
     scheduleId: query.schedule,
+    groupId: query.group,
     created: readRange(query, 'created'),
     ended: Object.keys(ended).length === 0 ? undefined : ended,
   };

@@ -25,13 +25,15 @@ export const MACHINE_COLUMNS = `r.id, r.max_attempts as "maxAttempts", r.backoff
               r.start_within_s as "startWithinS", r.attempt_timeout_s as "attemptTimeoutS", r.topic, r.vram_mb as "vramMb",
               r.cpu, r.requirement_id as "requirementId", r.concurrency_key as "concurrencyKey",
               r.concurrency_limit as "concurrencyLimit", r.start_at as "startAt", r.retry_on as "retryOn",
-              r.created_at as "createdAt", r.schedule_id as "scheduleId", r.ram_mb as "ramMb", r.extra_constraints as "extraConstraints", r.state,
+              r.created_at as "createdAt", r.schedule_id as "scheduleId", r.group_id as "groupId",
+              r.has_sources as "hasSources", r.ram_mb as "ramMb", r.extra_constraints as "extraConstraints", r.state,
               r.priority, r.progress, r.attempt, r.attempt_id as "attemptId", r.first_event as "firstEvent",
               r.event_count as "eventCount", r.failures, r.reclaims, r.repeated_losses as "repeatedLosses",
               r.loss_worker as "lossWorker", r.gpu_id as "gpuId", r.gpu_ids as "gpuIds", r.worker_id as "workerId",
               r.error_message as "errorMessage", r.cause, r.exit_code as "exitCode", r.cancel_reason as "cancelReason",
               r.avoided_worker as "avoidedWorker", r.note_count as "noteCount", r.note_bytes as "noteBytes",
-              r.queued_at as "queuedAt", r.not_before as "notBefore", r.assigned_at as "assignedAt",
+              r.queued_at as "queuedAt", r.not_before as "notBefore", r.waits_for as "waitsFor", r.dependents, r.reopens,
+              r.assigned_at as "assignedAt",
               r.preparing_at as "preparingAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
               r.updated_at as "updatedAt"`;
 
@@ -54,7 +56,8 @@ export const FOUND_COLUMNS = `${MACHINE_COLUMNS}, r.xmin as "writtenBy", r.attri
 export const RECORD_COLUMNS = `${MACHINE_COLUMNS}, r.image, r.inputs, r.outputs_template as "outputsTemplate", r.outputs, r.name, r.labels,
               r.attributes, r.definition_id as "definitionId", r.definition_version as "definitionVersion", r.options, r.selector,
               r.traceparent, r.tracestate, r.created_by as "createdBy", r.created_by_name as "createdByName", r.rerun_of as "rerunOf", r.reruns,
-              r.schedule_time as "scheduleTime", r.concurrency_on_limit as "concurrencyOnLimit"`;
+              r.schedule_time as "scheduleTime", r.group_ref as "groupRef", r.array_index as "arrayIndex", r.array_size as "arraySize",
+              r.concurrency_on_limit as "concurrencyOnLimit"`;
 
 /** The columns of `RequiringRun`. */
 export const REQUIRING_COLUMNS = `r.selector, r.options, r.cpu, r.vram_mb as "vramMb", r.extra_constraints as "extraConstraints"`;

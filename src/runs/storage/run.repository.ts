@@ -29,7 +29,16 @@ import { updateOf } from './run-updates.js';
 /** Fields that a claim returns besides those of `Run`. */
 export type ClaimedFields = Pick<
   RunRecord,
-  'image' | 'name' | 'traceparent' | 'tracestate' | 'inputs' | 'labels' | 'options' | 'scheduleTime'
+  | 'image'
+  | 'name'
+  | 'traceparent'
+  | 'tracestate'
+  | 'inputs'
+  | 'labels'
+  | 'options'
+  | 'scheduleTime'
+  | 'arrayIndex'
+  | 'arraySize'
 >;
 
 /** A run that a claim got and that its worker still holds. */
@@ -50,6 +59,21 @@ type RunsAsRead = ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>;
 
 /** What only some new runs have: without any of it a run is claimable at once, by every worker. */
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
+
+/** Fields of runs that depend on others. */
+const RELATIONS = [
+  'concurrencyOnLimit',
+  'groupId',
+  'groupRef',
+  'arrayIndex',
+  'arraySize',
+  'hasSources',
+  'waitsFor',
+  'dependents',
+] as const;
+
+/** Fields that are null in a plain run. */
+const NOT_PLAIN = [...OPTIONS, 'waitsFor', 'dependents'] as const;
 
 type Given = Exclude<keyof CreatedRun, keyof typeof INITIAL_VALUES | 'queuedAt' | 'updatedAt'>;
 
@@ -93,10 +117,11 @@ const INSERT = `insert into runs (
          from unnest(
                 ${PLAIN_ARRAYS}, ${OPTION_ARRAYS}
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS})`;
-const NEW_RUNS = RowArrays.of<Exclude<Given, 'concurrencyOnLimit'>>(INSERT);
+const NEW_RUNS = RowArrays.of<Exclude<Given, (typeof RELATIONS)[number]>>(INSERT);
 
-// Of runs that their commit may end at once.
-const LIMITED_COLUMNS = `concurrency_on_limit, state, event_count, cause, cancel_reason, finished_at`;
+// Of runs that belong to others: their commit may end them at once.
+const LIMITED_COLUMNS = `concurrency_on_limit, state, event_count, cause, cancel_reason, finished_at, group_id, group_ref, array_index, array_size,
+         has_sources, waits_for, dependents`;
 const INSERT_LIMITED = `insert into runs (
          ${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS},
          queued_at, updated_at, progress, attempt, first_event, failures, reclaims, outcome, size
@@ -105,11 +130,12 @@ const INSERT_LIMITED = `insert into runs (
               ${BYTES_WITH_OPTIONS}
          from unnest(
                 ${PLAIN_ARRAYS}, ${OPTION_ARRAYS},
-                $39::text[], $40::text[], $41::integer[], $42::text[], $43::text[], $44::timestamptz[]
+                $39::text[], $40::text[], $41::integer[], $42::text[], $43::text[], $44::timestamptz[], $45::uuid[], $46::text[],
+                $47::integer[], $48::integer[], $49::boolean[], $50::integer[], $51::integer[]
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS})`;
-const LIMITED_RUNS = RowArrays.of<Given | 'state' | 'eventCount' | 'cause' | 'cancelReason' | 'finishedAt'>(
-  INSERT_LIMITED,
-);
+const LIMITED_RUNS = RowArrays.of<
+  Given | 'state' | 'eventCount' | 'cause' | 'cancelReason' | 'finishedAt' | 'waitsFor' | 'dependents'
+>(INSERT_LIMITED);
 
 const LABEL = `update runs r
           set name = v.name,
@@ -155,7 +181,7 @@ const ASSIGN = `with v as materialized (
            from assigned r
        )
        select a.id, a.image, a.name, a.traceparent, a.tracestate, a.inputs, a.labels, a.options,
-                a.schedule_time as "scheduleTime"
+                a.schedule_time as "scheduleTime", a.array_index as "arrayIndex", a.array_size as "arraySize"
          from require_all_written((select count(*) from assigned), (select count(*) from v))
          left join assigned a on true`;
 const ASSIGNED_RUNS = RowArrays.of<
@@ -269,7 +295,8 @@ export class RunRepository {
   ): Promise<HeldByClaim[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.schedule_time as "scheduleTime", r.is_read as "isRead",
+      `select ${MACHINE_COLUMNS}, r.image, r.name, r.traceparent, r.tracestate, r.schedule_time as "scheduleTime", r.array_index as "arrayIndex",
+              r.array_size as "arraySize", r.is_read as "isRead",
               case when r.is_read then r.inputs end as inputs, case when r.is_read then r.labels end as labels,
               case when r.is_read then r.options end as options
          from (
@@ -291,7 +318,7 @@ export class RunRepository {
   /** Inserts new runs. @param intoQueue whether it also puts them into the queue, for runs that {@link arePlain} */
   async insert(manager: EntityManager, created: readonly CreatedRun[], intoQueue: boolean): Promise<void> {
     if (intoQueue) await execute(manager, INSERT_QUEUED, QUEUED_RUNS.params(created));
-    else if (created.some(({ concurrencyOnLimit }) => concurrencyOnLimit !== null))
+    else if (created.some((run) => run.finishedAt !== null || RELATIONS.some((field) => run[field] !== null)))
       await execute(manager, INSERT_LIMITED, LIMITED_RUNS.params(created));
     else await execute(manager, INSERT, NEW_RUNS.params(created));
   }
@@ -345,9 +372,9 @@ export class RunRepository {
   }
 }
 
-/** Whether none of the new runs has options: each is claimable at once, by every worker. */
+/** Whether none of the new runs has options or waits for others: each is claimable at once, by every worker. */
 export function arePlain(created: readonly RunRecord[]): boolean {
-  return created.every((run) => OPTIONS.every((field) => run[field] === null));
+  return created.every((run) => run.finishedAt === null && NOT_PLAIN.every((field) => run[field] === null));
 }
 
 /** Gets the transaction that had written a run when it was read. */

@@ -19,7 +19,7 @@ describe('claims of several runs in one commit', () => {
   beforeAll(() => {
     ({ journal } = journalOn(database.dataSource));
   });
-  beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue'));
+  beforeEach(() => execute(database.dataSource, 'truncate runs, dependencies, attempts, events, queue'));
 
   const create = async (count: number): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal)));

@@ -25,7 +25,7 @@ describe('bulk calls that race, on two processes', () => {
     }
   });
   beforeEach(async () => {
-    await database.dataSource.query('truncate runs, attempts, events, queue, idempotency_keys');
+    await database.dataSource.query('truncate runs, dependencies, attempts, events, queue, idempotency_keys');
   });
   afterAll(async () => {
     for (const app of apps) await app.close();

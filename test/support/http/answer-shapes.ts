@@ -30,6 +30,8 @@ const SHAPES = {
   HeldRuns: component('HeldRuns'),
   ClaimedOps: component('ClaimedOps'),
   RunExplanation: component('RunExplanation'),
+  Group: withIdOfVersion7('Group'),
+  GroupGraph: component('GroupGraph'),
   Pause: component('Pause'),
   Pauses: listOf(component('Pause')),
   CapacityReport: component('CapacityReport'),

@@ -1,4 +1,4 @@
-import { SCHEDULED_FOR } from '@longshore/common/variable-names';
+import { ARRAY_INDEX, ARRAY_SIZE, SCHEDULED_FOR } from '@longshore/common/variable-names';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { RunFault, type ContainerFile, type RunSpec } from '../runtime/runtime.js';
 import {
@@ -14,7 +14,7 @@ export const DEFAULT_MODE = '0444';
 
 /** What the container of a claimed run gets, without the variables that have values of secrets. @throws RunFault when the value of a file is missing */
 export function runSpec(
-  { id: runId, image, inputs, container, scheduledFor }: ClaimedRun,
+  { id: runId, image, inputs, container, scheduledFor, array }: ClaimedRun,
   { currentAttempt: attempt, outputs: outputTemplate }: RunView,
   secrets: RunSecrets,
   trace: TraceContext | null,
@@ -30,6 +30,7 @@ export function runSpec(
       ...container.env,
       ...pathVariables(container),
       ...(scheduledFor !== undefined && { [SCHEDULED_FOR]: scheduledFor }),
+      ...(array && { [ARRAY_INDEX]: String(array.index), [ARRAY_SIZE]: String(array.size) }),
     },
     files: containerFiles(container, secrets),
     trace,

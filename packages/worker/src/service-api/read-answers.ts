@@ -193,6 +193,13 @@ function readObjectMap(value: unknown = {}): Readonly<Record<string, Record<stri
   return items && Object.fromEntries(items.map((item, index) => [names[index], item]));
 }
 
+/** Absent: it is in none. */
+function readArray(array: unknown): Pick<ClaimedRun, 'array'> {
+  if (!isJsonObject(array)) return {};
+  const { index, size } = array;
+  return typeof index === 'number' && typeof size === 'number' ? { array: { index, size } } : {};
+}
+
 /** Null: not of the documented shape. */
 export function readClaimedRun(op: unknown): ClaimedRun | null {
   if (!isJsonObject(op)) return null;
@@ -209,6 +216,7 @@ export function readClaimedRun(op: unknown): ClaimedRun | null {
     attempt: typeof attempt === 'number' ? attempt : null,
     container,
     ...(typeof scheduledFor === 'string' && { scheduledFor }),
+    ...readArray(op['array']),
     trace: readTraceContext(op['traceparent'], op['tracestate']),
   };
 }

@@ -129,6 +129,8 @@ export interface ClaimedRun extends HeldRun {
   readonly container: RunContainer;
   /** Its time by its schedule; absent: no schedule made it. */
   readonly scheduledFor?: string;
+  /** Its place in its array; absent: it is in none. */
+  readonly array?: { readonly index: number; readonly size: number };
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

@@ -1,0 +1,179 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import type { Subscription } from 'rxjs';
+import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
+import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import type { BatchChange } from '../../runs/journal/command.js';
+import { CommittedGroups } from '../../runs/journal/committed-groups.js';
+import { whyBroken } from '../../runs/journal/dependents.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
+import { isMet } from '../../runs/machine/run.js';
+import type { BrokenDependency } from '../../runs/machine/run-command.js';
+import { OWNER } from '../members/array-members.js';
+import { GROUP_MEMBERS } from '../members/groups.job.js';
+import {
+  DEPENDENCY_LEDGER,
+  DependencyRepository,
+  EDGES_PER_PAGE,
+  type FoundEnd,
+  type ToldArray,
+} from './dependency.repository.js';
+import { InputSupply } from './input-supply.js';
+
+export const DEPENDENCIES = 'dependencies';
+
+/** Runs whose inputs are read together. */
+const RUNS_PER_BATCH = 20;
+
+/** What is to be told to one that waits. */
+interface Told {
+  met: number;
+  mended: number;
+  broken: BrokenDependency | undefined;
+}
+
+/** Tells runs and arrays that wait of the ends that they wait for. */
+@Injectable()
+export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
+  #subscription: Subscription | undefined;
+
+  constructor(
+    private readonly dependencies: DependencyRepository,
+    private readonly supply: InputSupply,
+    private readonly journal: RunJournal,
+    private readonly committed: CommittedGroups,
+    private readonly scheduler: JobScheduler,
+  ) {}
+
+  onModuleInit(): void {
+    this.#subscription = this.committed.subscribe(({ groupWork, changes: { created } }) => {
+      const isReady = created.some(({ waitsFor }) => waitsFor === 0);
+      if (groupWork.hasEnds || isReady) this.scheduler.runWithin(DEPENDENCIES, 0);
+    });
+  }
+
+  onModuleDestroy(): void {
+    this.#subscription?.unsubscribe();
+  }
+
+  @ScheduledJob({
+    name: DEPENDENCIES,
+    description:
+      'tells runs of the ends that they wait for, and reads their inputs; also runs at each such end',
+    everyMs: 20 * SECOND,
+    jitterMs: 0,
+    firstDelayMs: 0,
+    level: 'debug',
+    retry: { firstMs: 100, longestMs: 10 * SECOND },
+  })
+  run({ stop }: JobRun): Promise<number> {
+    return this.runOnce(stop);
+  }
+
+  /** Several processes may begin the same ends: the journal carries out what the first does. @returns the number of dependencies and runs */
+  async runOnce(stop?: AbortSignal): Promise<number> {
+    let count = 0;
+    for (;;) {
+      if (stop?.aborted === true) return count;
+      const told = await this.#tellPage();
+      const supplied = await this.#supplySome();
+      if (told === null && supplied === 0) return count;
+      count += (told ?? 0) + supplied;
+    }
+  }
+
+  /** @returns the number of dependencies; null: there is no end */
+  async #tellPage(): Promise<number | null> {
+    const found = await this.dependencies.listEnds();
+    if (found.length === 0) return null;
+    const ends = [...new Set(found.map(({ endId }) => endId))];
+    const finished = found.length < EDGES_PER_PAGE ? ends : ends.slice(0, -1);
+    const outcomes: { id: string; outcome: 'met' | 'broken' }[] = [];
+    const runs = new Map<string, Told>();
+    const arrays = new Map<string, Told>();
+    for (const end of found) {
+      if (end.id === null || end.need === null) continue;
+      const outcome = isMet(end.need, end.state) ? 'met' : 'broken';
+      outcomes.push({ id: end.id, outcome });
+      if (end.childRun !== null) note(runs, end.childRun, end, outcome);
+      if (end.childGroup !== null) note(arrays, end.childGroup, end, outcome);
+    }
+    const changes = [...(await this.#reopened(runs)), ...changesOf(runs)];
+    await this.journal.carryOut(
+      {
+        ledger: DEPENDENCY_LEDGER,
+        record: { kind: 'ends', ends, finished, outcomes, arrays: [...arrays].map(toldArray) },
+        changes,
+      },
+      OWNER,
+    );
+    if (arrays.size > 0) this.scheduler.runWithin(GROUP_MEMBERS, 0);
+    return outcomes.length;
+  }
+
+  /** Opens runs again that ends had cancelled which are mended now, unless another one keeps them cancelled. */
+  async #reopened(runs: ReadonlyMap<string, Told>): Promise<BatchChange[]> {
+    const mended = [...runs].flatMap(([id, told]) => (told.mended > 0 && !told.broken ? [id] : []));
+    if (mended.length === 0) return [];
+    const children = await this.dependencies.listCancelled(mended);
+    return children.flatMap(({ id, state, cause, broken, open }) => {
+      const { met, mended: count } = runs.get(id) ?? { met: 0, mended: 0 };
+      if (state !== 'CANCELLED' || cause !== 'dependency' || broken > count) return [];
+      const waitsFor = open - met;
+      return [
+        {
+          runId: id,
+          command: { type: 'reopen', waitsFor: waitsFor > 0 ? waitsFor : null },
+          onlyIn: ['CANCELLED'],
+        },
+      ];
+    });
+  }
+
+  async #supplySome(): Promise<number> {
+    const runs = await this.dependencies.listUnsupplied(RUNS_PER_BATCH);
+    await Promise.all(
+      runs.map(async (run) => {
+        const outcome = await this.supply.read(run);
+        const problem = 'problem' in outcome ? outcome.problem : undefined;
+        const inputs = 'problem' in outcome ? null : outcome.inputs;
+        await this.journal.carryOut(
+          {
+            ledger: DEPENDENCY_LEDGER,
+            record: { kind: 'inputs', runId: run.id, inputs },
+            changes: [{ runId: run.id, command: { type: 'supply', problem } }],
+          },
+          OWNER,
+        );
+      }),
+    );
+    return runs.length;
+  }
+}
+
+function note(
+  told: Map<string, Told>,
+  child: string,
+  { parentId, isGroup, state, need, outcome: was }: FoundEnd,
+  outcome: 'met' | 'broken',
+): void {
+  const one = told.get(child) ?? { met: 0, mended: 0, broken: undefined };
+  told.set(child, one);
+  if (outcome === 'broken')
+    one.broken ??= {
+      parentId,
+      isGroup,
+      reason: whyBroken({ parentId, isGroup, need: need ?? 'completed' }, state),
+    };
+  else if (was === 'broken') one.mended += 1;
+  else one.met += 1;
+}
+
+function changesOf(runs: ReadonlyMap<string, Told>): BatchChange[] {
+  return [...runs].flatMap(([runId, { met, broken }]) =>
+    met > 0 || broken ? [{ runId, command: { type: 'resolve', met, broken } }] : [],
+  );
+}
+
+function toldArray([id, { met, mended, broken }]: readonly [string, Told]): ToldArray {
+  return { id, met, mended, broken: broken ?? null };
+}

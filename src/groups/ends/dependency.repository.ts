@@ -1,0 +1,251 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { stringifyJson } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
+import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
+import type { Need } from '../../runs/machine/run.js';
+import { stopGroup, whyStopped } from '../group.repository.js';
+
+/** What waits for a run or group that has ended. */
+export interface FoundEnd {
+  readonly endId: string;
+  readonly parentId: string;
+  readonly isGroup: boolean;
+  readonly state: string;
+  /** Null, as what follows: nothing waits for it any more. */
+  readonly id: string | null;
+  readonly childRun: string | null;
+  readonly childGroup: string | null;
+  readonly need: Need | null;
+  readonly outcome: 'broken' | null;
+}
+
+/** Of a run that an earlier end has cancelled, and that may be opened again. */
+export interface CancelledChild {
+  readonly id: string;
+  readonly state: string;
+  readonly cause: string | null;
+  /** Of its dependencies, those of ends that were not as it needs them, and those without an end. */
+  readonly broken: number;
+  readonly open: number;
+}
+
+/** A run of which all parents have ended, and whose inputs are to be read from outputs. */
+export interface UnsuppliedRun {
+  readonly id: string;
+  readonly inputs: JsonObject;
+  readonly definitionId: string | null;
+  readonly definitionVersion: string | null;
+}
+
+/** A value of the outputs of a member; null: there is none. */
+export interface MemberValue {
+  readonly ref: string | null;
+  readonly state: string;
+  readonly text: string | null;
+}
+
+/** What a commit does to dependencies. */
+export type DependencyRecord =
+  | {
+      readonly kind: 'ends';
+      /** All ends that were read, and those of them of which nothing is left to be told. */
+      readonly ends: readonly string[];
+      readonly finished: readonly string[];
+      readonly outcomes: readonly { readonly id: string; readonly outcome: 'met' | 'broken' }[];
+      readonly arrays: readonly ToldArray[];
+    }
+  | { readonly kind: 'inputs'; readonly runId: string; readonly inputs: JsonObject | null };
+
+/** An array that waits. */
+export interface ToldArray {
+  readonly id: string;
+  readonly met: number;
+  /** Of its dependencies that were broken before, those that are met now. */
+  readonly mended: number;
+  readonly broken: { readonly parentId: string; readonly isGroup: boolean } | null;
+}
+
+export const EDGES_PER_PAGE = 100;
+const ENDS_PER_PAGE = 100;
+
+/** SQL of ends and of what waits for them. */
+@Injectable()
+export class DependencyRepository {
+  constructor(private readonly dataSource: DataSource) {}
+
+  /** The first ends with what is to be told of them, at most {@link EDGES_PER_PAGE} rows. */
+  listEnds(): Promise<FoundEnd[]> {
+    return rows(
+      this.dataSource,
+      `select e.id as "endId", e.parent_id as "parentId", e.is_group as "isGroup", e.state, d.id, d.child_run as "childRun",
+              d.child_group as "childGroup", d.need, d.outcome
+         from (select * from dependency_ends order by id limit ${ENDS_PER_PAGE}) e
+         left join lateral (
+           select d.*
+             from dependencies d
+            where d.parent_id = e.parent_id
+              and d.parent_attempt <= e.attempt
+              and (d.outcome is null or (e.reopens and d.outcome = 'broken' and d.need <> 'failed'))
+            order by d.id
+            limit ${EDGES_PER_PAGE}
+         ) d on true
+        order by e.id, d.id
+        limit ${EDGES_PER_PAGE}`,
+    );
+  }
+
+  listCancelled(ids: readonly string[]): Promise<CancelledChild[]> {
+    return rows(
+      this.dataSource,
+      `select r.id, r.state, r.cause,
+              (select count(*)::integer from dependencies d where d.child_run = r.id and d.outcome = 'broken') as broken,
+              (select count(*)::integer from dependencies d where d.child_run = r.id and d.outcome is null) as open
+         from runs r
+        where r.id = any($1::uuid[])`,
+      [plainArray(ids)],
+    );
+  }
+
+  /** Runs whose inputs are to be read. */
+  listUnsupplied(limit: number): Promise<UnsuppliedRun[]> {
+    return rows(
+      this.dataSource,
+      `select r.id, r.inputs, r.definition_id as "definitionId", r.definition_version as "definitionVersion"
+         from runs r
+        where r.waits_for = 0
+        order by r.id
+        limit $1::integer`,
+      [limit],
+    );
+  }
+
+  /** States and outputs of runs that have ended. */
+  listOutputs(ids: readonly string[]): Promise<{ id: string; state: string; outputs: JsonObject }[]> {
+    return rows(
+      this.dataSource,
+      `select r.id, r.state, coalesce(r.outputs, r.outputs_template) as outputs
+         from runs r
+        where r.id = any($1::uuid[])`,
+      [plainArray(ids)],
+    );
+  }
+
+  /** Of the members of a group, the values at a path of their outputs as exact JSON, in the order of their indexes or names. */
+  listValues(groupId: string, path: readonly string[]): Promise<MemberValue[]> {
+    return rows(
+      this.dataSource,
+      `select r.group_ref as ref, r.state, (coalesce(r.outputs, r.outputs_template) #> $2::text[])::text as text
+         from runs r
+        where r.group_id = $1::uuid
+        order by r.array_index, r.group_ref`,
+      [groupId, path],
+    );
+  }
+}
+
+/** Ends, and runs that wait, as the journal moves them on. */
+class DependencyLedger implements BatchLedger<DependencyRecord> {
+  async lock(
+    manager: EntityManager,
+    records: readonly DependencyRecord[],
+  ): Promise<ReadonlySet<DependencyRecord>> {
+    const due = new Set<DependencyRecord>();
+    const ends = records.flatMap((record) => (record.kind === 'ends' ? record.ends : []));
+    const runs = records.flatMap((record) => (record.kind === 'inputs' ? [record.runId] : []));
+    const [lockedEnds, lockedRuns] = await Promise.all([
+      ends.length === 0
+        ? []
+        : rows<{ id: string }>(
+            manager,
+            `select id from dependency_ends where id = any($1::bigint[]) order by id for update`,
+            [ends],
+          ),
+      runs.length === 0
+        ? []
+        : rows<{ id: string }>(
+            manager,
+            `select id from runs where id = any($1::uuid[]) and waits_for = 0 order by id for update`,
+            [plainArray(runs)],
+          ),
+    ]);
+    const found = new Set([...lockedEnds, ...lockedRuns].map(({ id }) => id));
+    const taken = new Set<string>();
+    for (const record of records) {
+      const ids = record.kind === 'ends' ? record.ends : [record.runId];
+      if (!ids.every((id) => found.has(id) && !taken.has(id))) continue;
+      for (const id of ids) taken.add(id);
+      due.add(record);
+    }
+    return due;
+  }
+
+  async write(manager: EntityManager, done: readonly BatchDone<DependencyRecord>[]): Promise<void> {
+    const records = done.map(({ record }) => record);
+    const told = records.filter((record) => record.kind === 'ends');
+    const supplied = records.flatMap((record) =>
+      record.kind === 'inputs' && record.inputs
+        ? [{ id: record.runId, inputs: stringifyJson(record.inputs) }]
+        : [],
+    );
+    const outcomes = told.flatMap((record) => record.outcomes);
+    const finished = told.flatMap((record) => record.finished);
+    if (outcomes.length > 0) {
+      const edges = unnestRows({ id: 'bigint', outcome: 'text' }, outcomes);
+      await execute(
+        manager,
+        `update dependencies d set outcome = v.outcome from ${edges.sql} where d.id = v.id`,
+        edges.params,
+      );
+    }
+    if (finished.length > 0)
+      await execute(manager, `delete from dependency_ends where id = any($1::bigint[])`, [finished]);
+    for (const array of told.flatMap((record) => record.arrays)) await tell(manager, array);
+    if (supplied.length === 0) return;
+    const inputs = unnestRows({ id: 'uuid', inputs: 'json' }, supplied);
+    await execute(
+      manager,
+      `update runs r
+          set inputs = v.inputs,
+              has_sources = null,
+              size = r.size + octet_length(v.inputs::text) - octet_length(r.inputs::text)
+         from ${inputs.sql}
+        where r.id = v.id`,
+      inputs.params,
+    );
+  }
+}
+
+/** Counts ends that an array waits for; it gets members when all have ended, and none if one ended otherwise than it needs. */
+async function tell(manager: EntityManager, { id, met, mended, broken }: ToldArray): Promise<void> {
+  if (mended > 0)
+    await execute(
+      manager,
+      `update groups g
+          set stop_cause = null,
+              reason = null,
+              state = 'open',
+              ended_at = null,
+              endings = g.endings + case when g.state = 'open' then 0 else 1 end,
+              waits_for = nullif((select count(*) from dependencies d where d.child_group = g.id and d.outcome is null), 0),
+              due_at = clock_timestamp()
+        where g.id = $1::uuid
+          and g.stop_cause = 'dependency'
+          and not exists (select from dependencies d where d.child_group = g.id and d.outcome = 'broken')`,
+      [id],
+    );
+  if (broken) await stopGroup(manager, id, 'dependency', whyStopped(broken));
+  else if (met > 0)
+    await execute(
+      manager,
+      `update groups
+          set waits_for = nullif(greatest(0, waits_for - $2::integer), 0),
+              due_at = case when waits_for <= $2::integer then clock_timestamp() else due_at end
+        where id = $1::uuid
+          and waits_for is not null`,
+      [id, met],
+    );
+}
+
+export const DEPENDENCY_LEDGER = new DependencyLedger();

@@ -1,0 +1,140 @@
+import type { EntityManager } from 'typeorm';
+import { execute, plainArray, rows, unnestRows } from '../database/sql/sql.js';
+import type { BatchDone, BatchLedger } from '../runs/journal/command.js';
+import type { Dependency } from '../runs/machine/run.js';
+import { insertGroups, stopGroup, whyStopped, type NewGroup } from './group.repository.js';
+
+/** What a commit does to a group. */
+export type GroupRecord =
+  | {
+      readonly kind: 'create';
+      readonly group: NewGroup;
+      /** What an array waits for. */
+      readonly dependsOn: readonly Dependency[];
+    }
+  /** Members of an array, from this index on. */
+  | { readonly kind: 'members'; readonly groupId: string; readonly from: number }
+  /** Members are cancelled. */
+  | { readonly kind: 'stop'; readonly groupId: string }
+  /** Members are opened again; these dependencies count as open. */
+  | { readonly kind: 'retry'; readonly groupId: string; readonly reopened: readonly string[] };
+
+type Record<K extends GroupRecord['kind']> = Extract<GroupRecord, { kind: K }>;
+
+/** What an array waits for, with what is known of it at the commit: rows of runs are locked by `depend`, those of groups here. */
+const WAIT = `with asked as materialized (
+         select v.*, coalesce(r.attempt, g.endings, 1) as attempt,
+                case when v.is_group then g.state else r.state end as state,
+                coalesce(case when v.is_group then g.state <> 'open' else r.finished_at is not null end, true) as has_ended
+           from unnest($2::uuid[], $3::boolean[], $4::text[]) as v (parent_id, is_group, need)
+           left join runs r on not v.is_group and r.id = v.parent_id
+           left join groups g on v.is_group and g.id = v.parent_id
+       ),
+       waits as (
+         insert into dependencies (child_group, parent_id, is_group, need, parent_attempt, outcome)
+         select $1::uuid, a.parent_id, a.is_group, a.need, a.attempt,
+                case
+                  when not a.has_ended then null
+                  when a.need = 'ended' or a.need = lower(a.state) then 'met'
+                  else 'broken'
+                end
+           from asked a
+      returning parent_id, is_group, outcome
+       ),
+       waiting as (
+         update groups
+            set waits_for = nullif((select count(*) from waits where outcome is null), 0)
+          where id = $1::uuid
+       )
+       select parent_id as "parentId", is_group as "isGroup"
+         from waits
+        where outcome = 'broken'
+        limit 1`;
+
+/** Groups as the journal makes them, and changes their members. */
+class GroupLedger implements BatchLedger<GroupRecord> {
+  async lock(manager: EntityManager, records: readonly GroupRecord[]): Promise<ReadonlySet<GroupRecord>> {
+    const pages = records.filter((record): record is Record<'members'> => record.kind === 'members');
+    const due = new Set<GroupRecord>(records.filter(({ kind }) => kind !== 'members'));
+    if (pages.length === 0) return due;
+    const locked = await rows<{ id: string; created: number }>(
+      manager,
+      `select id, created
+         from groups
+        where id = any($1::uuid[])
+          and stop_cause is null
+          and waits_for is null
+        order by id
+          for update`,
+      [plainArray(pages.map(({ groupId }) => groupId))],
+    );
+    for (const { id, created } of locked) {
+      const page = pages.find(({ groupId, from }) => groupId === id && from === created);
+      if (page) due.add(page);
+    }
+    return due;
+  }
+
+  async write(manager: EntityManager, done: readonly BatchDone<GroupRecord>[]): Promise<void> {
+    const records = done.map(({ record }) => record);
+    const created = records.filter((record): record is Record<'create'> => record.kind === 'create');
+    if (created.length > 0)
+      await insertGroups(
+        manager,
+        created.map(({ group }) => group),
+      );
+    for (const { group, dependsOn } of created)
+      if (dependsOn.length > 0) await wait(manager, group.id, dependsOn);
+    for (const record of records) if (record.kind === 'retry') await reopen(manager, record);
+  }
+}
+
+async function wait(manager: EntityManager, id: string, dependsOn: readonly Dependency[]): Promise<void> {
+  const groups = dependsOn.filter(({ isGroup }) => isGroup).map(({ parentId }) => parentId);
+  if (groups.length > 0)
+    await execute(
+      manager,
+      `update groups set dependents = dependents + 1 where id in (select id from groups where id = any($1::uuid[]) order by id for update)`,
+      [plainArray(groups)],
+    );
+  const [broken] = await rows<{ parentId: string; isGroup: boolean }>(manager, WAIT, [
+    id,
+    dependsOn.map(({ parentId }) => parentId),
+    dependsOn.map(({ isGroup }) => isGroup),
+    dependsOn.map(({ need }) => need),
+  ]);
+  if (broken) await stopGroup(manager, id, 'dependency', whyStopped(broken));
+}
+
+/** Lets members be made again that were not, and takes back what was known of the ends of members that are opened again. */
+async function reopen(manager: EntityManager, { groupId, reopened }: Record<'retry'>): Promise<void> {
+  await execute(
+    manager,
+    `update groups
+        set stop_cause = null,
+            reason = null,
+            state = 'open',
+            ended_at = null,
+            endings = endings + case when state = 'open' then 0 else 1 end,
+            due_at = case when array_body is not null and created < size then clock_timestamp() end
+      where id = $1::uuid`,
+    [groupId],
+  );
+  if (reopened.length === 0) return;
+  const edges = unnestRows(
+    { id: 'bigint' },
+    reopened.map((id) => ({ id })),
+  );
+  await execute(
+    manager,
+    `update dependencies d
+        set outcome = null,
+            parent_attempt = r.attempt
+       from ${edges.sql}, runs r
+      where d.id = v.id
+        and r.id = d.parent_id`,
+    edges.params,
+  );
+}
+
+export const GROUP_LEDGER = new GroupLedger();

@@ -1,0 +1,353 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { stringifyJson } from '@longshore/common/json/json-text';
+import { DependencyEntity, GroupEntity, type GroupState } from '../database/entities/group.entity.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { execute, plainArray, rows, type SqlExecutor } from '../database/sql/sql.js';
+import type { Dependency, Need } from '../runs/machine/run.js';
+import { FEW_UNSTARTED } from '../runs/storage/groups.js';
+
+export const GROUPS = new EntityTable(GroupEntity);
+export const DEPENDENCIES = new EntityTable(DependencyEntity);
+
+/** A group that is to be stored. */
+export type NewGroup = Pick<GroupEntity, (typeof GIVEN)[number]>;
+
+/** An edge of a graph. */
+export interface FoundEdge {
+  readonly child: string;
+  readonly parentId: string;
+  readonly isGroup: boolean;
+  readonly need: Need;
+  readonly outcome: 'met' | 'broken' | null;
+}
+
+export interface FoundNode {
+  readonly id: string;
+  readonly kind: 'run' | 'group';
+  readonly ref: string | null;
+  readonly index: number | null;
+  readonly name: string | null;
+  readonly state: string | null;
+  readonly isMember: boolean;
+}
+
+/** A member of a group. */
+export interface FoundMember {
+  readonly id: string;
+  readonly ref: string | null;
+  readonly index: number | null;
+  readonly state: string;
+  readonly cause: string | null;
+  readonly attempt: number;
+}
+
+const GIVEN = [
+  'id',
+  'name',
+  'labels',
+  'onFailure',
+  'maxParallel',
+  'maxFailed',
+  'size',
+  'arrayBody',
+  'sameIndex',
+  'scheduleId',
+  'scheduleTime',
+  'idempotencyKey',
+  'requestHash',
+  'createdBy',
+  'createdByName',
+  'createdAt',
+  'updatedAt',
+  'dueAt',
+] as const satisfies readonly (keyof GroupEntity)[];
+const NEW = GROUPS.unnest(GIVEN);
+
+/** Seconds for which other processes leave a group alone whose members one makes. */
+const LEASE_S = 10;
+
+/** Failed members that an answer shows. */
+const SHOWN_FAILURES = 100;
+
+// As long ranges of an array may fail.
+const READ_FAILURES = 1_000;
+
+/** SQL of groups and of what waits for them. */
+@Injectable()
+export class GroupRepository {
+  constructor(private readonly dataSource: DataSource) {}
+
+  async find(id: string, executor: SqlExecutor = this.dataSource): Promise<GroupEntity | null> {
+    const [found] = await rows<GroupEntity>(
+      executor,
+      `select ${GROUPS.select('g')}
+         from ${GROUPS.name} g
+        where g.id = $1::uuid`,
+      [id],
+    );
+    return found ?? null;
+  }
+
+  async findByKey(idempotencyKey: string): Promise<GroupEntity | null> {
+    const [found] = await rows<GroupEntity>(
+      this.dataSource,
+      `select ${GROUPS.select('g')}
+         from ${GROUPS.name} g
+        where g.idempotency_key = $1::text`,
+      [idempotencyKey],
+    );
+    return found ?? null;
+  }
+
+  /** The newest first. */
+  list(
+    limit: number,
+    after: string | null,
+    filter: {
+      readonly state: GroupState | null;
+      readonly name: string | null;
+      readonly schedule: string | null;
+    },
+  ): Promise<GroupEntity[]> {
+    return rows(
+      this.dataSource,
+      `select ${GROUPS.select('g')}
+         from ${GROUPS.name} g
+        where ($2::uuid is null or (g.created_at, g.id) < (select a.created_at, a.id from ${GROUPS.name} a where a.id = $2::uuid))
+          and ($3::text is null or g.state = $3::text)
+          and ($4::text is null or g.name = $4::text)
+          and ($5::text is null or g.schedule_id = $5::text)
+        order by g.created_at desc, g.id desc
+        limit $1::integer`,
+      [limit, after, filter.state, filter.name, filter.schedule],
+    );
+  }
+
+  /** The first members that FAILED, by index or in the order of their creation. */
+  async listFailed(id: string): Promise<readonly (number | string)[]> {
+    const found = await rows<{ place: number | string }>(
+      this.dataSource,
+      `select coalesce(to_json(r.array_index), to_json(r.group_ref)) as place
+         from runs r
+        where r.group_id = $1::uuid
+          and r.outcome = 'FAILED'
+        order by r.array_index, r.created_at, r.id
+        limit $2::integer`,
+      [id, READ_FAILURES],
+    );
+    const places = found.map(({ place }) => place);
+    return typeof places[0] === 'string' ? places.slice(0, SHOWN_FAILURES) : places;
+  }
+
+  /** The members, in the order of their index or creation. */
+  listMembers(id: string, after: string | null, limit: number): Promise<FoundMember[]> {
+    return rows(
+      this.dataSource,
+      `select r.id, r.group_ref as ref, r.array_index as index, r.state, r.cause, r.attempt
+         from runs r
+        where r.group_id = $1::uuid
+          and ($2::uuid is null or r.id > $2::uuid)
+        order by r.id
+        limit $3::integer`,
+      [id, after, limit],
+    );
+  }
+
+  /** Members that have not ended. */
+  async listOpen(id: string, limit: number): Promise<readonly string[]> {
+    const found = await rows<{ id: string }>(
+      this.dataSource,
+      `select r.id
+         from runs r
+        where r.group_id = $1::uuid
+          and r.outcome = 'OPEN'
+        order by r.created_at, r.id
+        limit $2::integer`,
+      [id, limit],
+    );
+    return found.map(({ id: runId }) => runId);
+  }
+
+  /** The members of an array with these indexes, by index. */
+  async findAt(id: string, from: number, until: number): Promise<ReadonlyMap<number, string>> {
+    const found = await rows<{ id: string; index: number }>(
+      this.dataSource,
+      `select r.id, r.array_index as index
+         from runs r
+        where r.group_id = $1::uuid
+          and r.array_index between $2::integer and $3::integer`,
+      [id, from, until],
+    );
+    return new Map(found.map(({ id: runId, index }) => [index, runId]));
+  }
+
+  /** What these runs wait for, or have waited for. */
+  listEdges(runIds: readonly string[]): Promise<(FoundEdge & { readonly id: string })[]> {
+    return rows(
+      this.dataSource,
+      `select d.id, d.child_run as child, d.parent_id as "parentId", d.is_group as "isGroup", d.need, d.outcome
+         from dependencies d
+        where d.child_run = any($1::uuid[])
+        order by d.id`,
+      [plainArray(runIds)],
+    );
+  }
+
+  /** Names and states of runs and groups. */
+  listNodes(ids: readonly string[]): Promise<Omit<FoundNode, 'isMember'>[]> {
+    return rows(
+      this.dataSource,
+      `select r.id, 'run' as kind, r.group_ref as ref, r.array_index as index, r.name, r.state
+         from runs r
+        where r.id = any($1::uuid[])
+        union all
+       select g.id, 'group', null, null, g.name, g.state
+         from groups g
+        where g.id = any($1::uuid[])`,
+      [plainArray(ids)],
+    );
+  }
+
+  /** Which of these are runs or groups. */
+  async known(dependencies: readonly Dependency[]): Promise<ReadonlySet<string>> {
+    if (dependencies.length === 0) return new Set();
+    const found = await this.listNodes(dependencies.map(({ parentId }) => parentId));
+    return new Set(found.map(({ id, kind }) => `${kind} ${id}`));
+  }
+
+  /** A group of which members are to be made or cancelled, which other processes leave alone for some seconds; null: none is. */
+  async takeDue(): Promise<GroupEntity | null> {
+    const [taken] = await rows<GroupEntity>(
+      this.dataSource,
+      `with due as (
+         select id
+           from ${GROUPS.name}
+          where due_at <= clock_timestamp()
+          order by due_at
+          limit 1
+            for update skip locked
+       )
+       update ${GROUPS.name} g
+          set due_at = clock_timestamp() + make_interval(secs => ${LEASE_S})
+         from due
+        where g.id = due.id
+    returning ${GROUPS.select('g')}`,
+    );
+    return taken ?? null;
+  }
+
+  /** Milliseconds until a group is due; null: none will be. */
+  async nextDueInMs(): Promise<number | null> {
+    const [row] = await rows<{ ms: number | null }>(
+      this.dataSource,
+      `select (extract(epoch from min(due_at) - clock_timestamp()) * 1000)::float8 as ms
+         from ${GROUPS.name}
+        where due_at is not null`,
+    );
+    return row?.ms ?? null;
+  }
+
+  /**
+   * Says when the group is due next: at once, if members are to be made or cancelled by its numbers; else when they change.
+   * @param waitMs it waits for another group, and is looked at later
+   */
+  async settle(id: string, waitMs = 0): Promise<void> {
+    await execute(
+      this.dataSource,
+      `update ${GROUPS.name}
+          set due_at = case
+                when stop_cause is not null and pending + assigned + running > 0
+                  or stop_cause is null and array_body is not null and waits_for is null and created < size and pending < ${FEW_UNSTARTED}
+                  then clock_timestamp() + make_interval(secs => $2::float8 / 1000)
+              end
+        where id = $1::uuid`,
+      [id, waitMs],
+    );
+  }
+}
+
+/** Stores new groups, in the transaction of their members. */
+export async function insertGroups(manager: EntityManager, groups: readonly NewGroup[]): Promise<void> {
+  const values = groups.map((group) => ({
+    ...group,
+    labels: group.labels && stringifyJson(group.labels),
+    arrayBody: group.arrayBody && stringifyJson(group.arrayBody),
+    sameIndex: group.sameIndex && stringifyJson(group.sameIndex),
+  }));
+  await execute(
+    manager,
+    `insert into ${GROUPS.name} (${GROUPS.columns(GIVEN)})
+     select ${GROUPS.columns(GIVEN, 'v')}
+       from ${NEW.sql}`,
+    NEW.params(values),
+  );
+}
+
+/** What a group or a run waits for that has not ended. */
+export function listAwaited(
+  executor: SqlExecutor,
+  child: { readonly run: string } | { readonly group: string },
+): Promise<{ parentId: string; isGroup: boolean; state: string | null; need: Need }[]> {
+  const [column, id] = 'run' in child ? ['child_run', child.run] : ['child_group', child.group];
+  return rows(
+    executor,
+    `select d.parent_id as "parentId", d.is_group as "isGroup", coalesce(r.state, g.state) as state, d.need
+       from dependencies d
+       left join runs r on not d.is_group and r.id = d.parent_id
+       left join groups g on d.is_group and g.id = d.parent_id
+      where d.${column} = $1::uuid
+        and d.outcome is null
+      order by d.id`,
+    [id],
+  );
+}
+
+/** Stops a group: no more members are made, and the open ones are cancelled. @returns null: it has ended, or was stopped before */
+export async function stopGroup(
+  executor: SqlExecutor,
+  id: string,
+  cause: NonNullable<GroupEntity['stopCause']>,
+  reason: string,
+): Promise<GroupEntity | null> {
+  const [stopped] = await rows<GroupEntity>(
+    executor,
+    `with stopped as (
+       update ${GROUPS.name} g
+          set stop_cause = $2::text,
+              reason = $3::text,
+              waits_for = null,
+              updated_at = date_trunc('milliseconds', clock_timestamp()),
+              due_at = case when g.pending + g.assigned + g.running > 0 then clock_timestamp() end,
+              state = case
+                when g.pending + g.assigned + g.running > 0 then 'open'
+                when g.failed > 0 then 'failed'
+                else 'cancelled'
+              end,
+              ended_at = case
+                when g.pending + g.assigned + g.running = 0 then date_trunc('milliseconds', clock_timestamp())
+              end,
+              end_order = case when g.pending + g.assigned + g.running = 0 then next_commit_order() else g.end_order end
+        where g.id = $1::uuid
+          and g.state = 'open'
+          and g.stop_cause is null
+    returning g.*
+     ),
+     ended as (
+       insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
+       select s.id, true, s.state, s.endings, false
+         from stopped s
+        where s.state <> 'open'
+          and s.dependents > 0
+     )
+     select ${GROUPS.select('s')}
+       from stopped s`,
+    [id, cause, reason],
+  );
+  return stopped ?? null;
+}
+
+/** Why an array will never have members, for people. */
+export function whyStopped({ parentId, isGroup }: Pick<Dependency, 'parentId' | 'isGroup'>): string {
+  return `${isGroup ? 'Group' : 'Run'} ${parentId} has ended otherwise than depends_on needs it`;
+}

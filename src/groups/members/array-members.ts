@@ -1,0 +1,173 @@
+import { Injectable } from '@nestjs/common';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { DataSource } from 'typeorm';
+import { DomainError } from '../../common/errors/domain-error.js';
+import type { GroupEntity } from '../../database/entities/group.entity.js';
+import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
+import { RunJournal } from '../../runs/journal/run-journal.js';
+import type { BatchCreation } from '../../runs/journal/command.js';
+import { serviceCancel, userCancel } from '../../runs/machine/run-event.js';
+import { newId } from '../../runs/machine/new-id.js';
+import { isSource } from '../../runs/options/output-sources.js';
+import { eventCommand } from '../../runs/runs.service.js';
+import { MAX_UNSTARTED } from '../../runs/storage/groups.js';
+import { GROUP_LEDGER } from '../group-ledger.js';
+import { GroupRepository, stopGroup } from '../group.repository.js';
+import { bodyOfMember, MemberRuns } from './member-runs.js';
+
+/** The owner of what groups submit: it waits in turn with the requests of API keys. */
+export const OWNER = { id: 'groups', scopes: new Set(['client'] as const) };
+
+/** Members that are made, or cancelled, together: few, so that claims and requests do not wait long for their commit. */
+const MEMBERS_PER_BATCH = 25;
+const CANCELLED_PER_BATCH = 100;
+
+/** After this time in milliseconds an array is looked at again whose members wait for those of another one that are not made. */
+const LOOK_AGAIN_MS = 1_000;
+
+/** What is stored of an array to make its members. */
+export interface ArrayBody {
+  readonly run: JsonObject;
+  /** Of each member; absent: none has any of its own. */
+  readonly inputs?: readonly JsonObject[];
+  /** Of all members, under those of `run`. */
+  readonly shared?: JsonObject;
+  /** What the group waits for, which its members may name as sources. */
+  readonly depends_on?: readonly JsonObject[];
+  readonly facts?: Record<string, string>;
+}
+
+/** Makes the members of arrays as they are needed, and cancels those of stopped groups. */
+@Injectable()
+export class ArrayMembers {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly groups: GroupRepository,
+    private readonly journal: RunJournal,
+    private readonly members: MemberRuns,
+  ) {}
+
+  /** Makes or cancels some members. @returns how many */
+  async advance(group: GroupEntity): Promise<number> {
+    const { id } = group;
+    if (group.stopCause !== null) {
+      const cancelled = await this.#cancelSome(group);
+      await this.groups.settle(id);
+      return cancelled;
+    }
+    const { count, waitMs } = await this.#makeSome(group);
+    await this.groups.settle(id, waitMs);
+    return count;
+  }
+
+  async #cancelSome({ id: groupId, stopCause, reason }: GroupEntity): Promise<number> {
+    const open = await this.groups.listOpen(groupId, CANCELLED_PER_BATCH);
+    if (open.length === 0) return 0;
+    const why = reason ?? 'The group was cancelled';
+    const event =
+      stopCause === 'user'
+        ? userCancel(why)
+        : serviceCancel(stopCause === 'max_failed' ? 'max_failed' : 'group', why, { group_id: groupId });
+    const command = eventCommand(event, {});
+    await this.journal.carryOut(
+      {
+        ledger: GROUP_LEDGER,
+        record: { kind: 'stop', groupId },
+        changes: open.map((runId) => ({ runId, command })),
+      },
+      OWNER,
+    );
+    return open.length;
+  }
+
+  async #makeSome(group: GroupEntity): Promise<{ readonly count: number; readonly waitMs: number }> {
+    const { id: groupId, created: from, size, pending } = group;
+    const until = Math.min(size, from + MEMBERS_PER_BATCH, from + MAX_UNSTARTED - pending);
+    if (until <= from) return { count: 0, waitMs: 0 };
+    let creations: readonly BatchCreation[];
+    try {
+      creations = await this.#creations(group, from, until);
+    } catch (error) {
+      if (!(error instanceof DomainError) || error.kind === 'unavailable' || error.kind === 'rate-limited')
+        throw error;
+      const reason = [error.message, ...(error.errors ?? [])].join(': ').slice(0, 2_000);
+      await stopGroup(
+        this.dataSource,
+        groupId,
+        'inputs',
+        `Member ${from} or a later one cannot be made: ${reason}`,
+      );
+      return { count: 0, waitMs: 0 };
+    }
+    if (creations.length === 0) return { count: 0, waitMs: LOOK_AGAIN_MS };
+    await this.journal.carryOut(
+      { ledger: GROUP_LEDGER, record: { kind: 'members', groupId, from }, creations },
+      OWNER,
+    );
+    return { count: creations.length, waitMs: 0 };
+  }
+
+  /** The members with these indexes, as far as those of other arrays are there for which they wait. */
+  async #creations(group: GroupEntity, from: number, until: number): Promise<BatchCreation[]> {
+    const body = arrayBodyOf(group);
+    const awaited = await Promise.all(
+      (group.sameIndex ?? []).map(async ({ group: id, when }) => ({
+        id,
+        when,
+        runs: await this.groups.findAt(id, from, until - 1),
+      })),
+    );
+    const creations: BatchCreation[] = [];
+    const { scheduleId, scheduleTime, labels, size } = group;
+    const schedule =
+      scheduleId !== null && scheduleTime !== null ? { id: scheduleId, time: scheduleTime } : undefined;
+    for (let index = from; index < until; index += 1) {
+      const parents = awaited.map(({ id, when, runs }) => ({ id, when, run: runs.get(index) }));
+      if (parents.some(({ run }) => run === undefined)) return creations;
+      const own = bodyOfMember(body.run, body.inputs?.[index]);
+      const runOf = new Map(parents.map(({ id, run }) => [id, run ?? '']));
+      const named = namesSources(own) || namesSources({ inputs: body.shared ?? {} });
+      const dependsOn = [
+        ...(named ? (body.depends_on ?? []) : []),
+        ...parents.map(({ run = '', when }) => ({ run, when })),
+      ];
+      const fresh = await this.members.make(
+        { ...withRuns(own, runOf), ...(dependsOn.length > 0 && { depends_on: [...dependsOn] }) },
+        newId(),
+        { ref: null, array: { index, size } },
+        { group, labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
+      );
+      creations.push({ fresh });
+    }
+    return creations;
+  }
+}
+
+/** What is stored of an array. @throws Error for a group that is none */
+export function arrayBodyOf({ id, arrayBody }: Pick<GroupEntity, 'id' | 'arrayBody'>): ArrayBody {
+  const run = arrayBody?.['run'];
+  if (arrayBody === null || !isJsonObject(run)) throw new Error(`group ${id} is no array`);
+  // It was stored as one.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return arrayBody as unknown as ArrayBody;
+}
+
+function namesSources({ inputs }: JsonObject): boolean {
+  return isJsonObject(inputs) && Object.values(inputs).some(isSource);
+}
+
+/** The body with the runs of the same index in the place of their groups, in the sources of its inputs. */
+function withRuns(body: JsonObject, runOf: ReadonlyMap<string, string>): JsonObject {
+  const { inputs } = body;
+  if (runOf.size === 0 || !isJsonObject(inputs) || !namesSources(body)) return body;
+  const replaced = [...memberTexts(inputs)].map(([name, text]): readonly [string, string] => {
+    const value = inputs[name];
+    const source = isSource(value) ? value['$from'] : undefined;
+    const group = isJsonObject(source) ? source['group'] : undefined;
+    const run = typeof group === 'string' ? runOf.get(group) : undefined;
+    if (!isJsonObject(source) || run === undefined) return [name, text];
+    const members = [...memberTexts(source)].filter(([key]) => key !== 'group');
+    return [name, stringifyJson({ $from: composeJson([['run', JSON.stringify(run)], ...members]) })];
+  });
+  return { ...body, inputs: composeJson(replaced) };
+}

@@ -1,0 +1,70 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import type { Subscription } from 'rxjs';
+import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
+import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { paced } from '../../database/sql/in-batches.js';
+import { CommittedGroups } from '../../runs/journal/committed-groups.js';
+import { GroupRepository } from '../group.repository.js';
+import { ArrayMembers } from './array-members.js';
+
+export const GROUP_MEMBERS = 'group_members';
+
+/** So many times as long as a batch takes is the pause after it, in which the database serves others. */
+const REST = 1.5;
+
+/** Makes members of arrays, and cancels those of stopped groups. */
+@Injectable()
+export class GroupsJob implements OnModuleInit, OnModuleDestroy {
+  #subscription: Subscription | undefined;
+
+  constructor(
+    private readonly groups: GroupRepository,
+    private readonly members: ArrayMembers,
+    private readonly committed: CommittedGroups,
+    private readonly scheduler: JobScheduler,
+  ) {}
+
+  onModuleInit(): void {
+    this.#subscription = this.committed.subscribe(({ groupWork }) => {
+      if (groupWork.isDue) this.scheduler.runWithin(GROUP_MEMBERS, 0);
+    });
+  }
+
+  onModuleDestroy(): void {
+    this.#subscription?.unsubscribe();
+  }
+
+  @ScheduledJob({
+    name: GROUP_MEMBERS,
+    description:
+      'makes the next members of arrays, and cancels those of stopped groups; also runs when there are any',
+    everyMs: 20 * SECOND,
+    jitterMs: 0,
+    firstDelayMs: 0,
+    level: 'debug',
+    retry: { firstMs: 100, longestMs: 10 * SECOND },
+  })
+  run({ stop }: JobRun): Promise<number> {
+    return this.runOnce(stop);
+  }
+
+  /** Several processes share the groups that are due; one that a process leaves unfinished is due again some seconds later. @returns the number of runs */
+  async runOnce(stop?: AbortSignal): Promise<number> {
+    let count = 0;
+    for (;;) {
+      if (stop?.aborted === true) return count;
+      const done = await paced(stop, () => this.#advanceOne(), REST);
+      if (done === null) break;
+      count += done;
+    }
+    const inMs = await this.groups.nextDueInMs();
+    if (inMs !== null) this.scheduler.runWithin(GROUP_MEMBERS, inMs);
+    return count;
+  }
+
+  /** @returns the number of its runs; null: none is due */
+  async #advanceOne(): Promise<number | null> {
+    const group = await this.groups.takeDue();
+    return group === null ? null : this.members.advance(group);
+  }
+}

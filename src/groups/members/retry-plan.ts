@@ -1,0 +1,55 @@
+import type { FoundEdge, FoundMember } from '../group.repository.js';
+
+/** Causes of cancellations that come from the failure of a member. */
+const CAUSES: ReadonlySet<string> = new Set(['dependency', 'max_failed', 'group']);
+
+/** What a retry of a group does. */
+export interface RetryPlan {
+  /** By the id of a run that is opened again, how many others it waits for; null: none. */
+  readonly waits: ReadonlyMap<string, number | null>;
+  /** Ids of dependencies that count as open again. */
+  readonly edges: readonly string[];
+}
+
+/**
+ * Which members are opened again: those that FAILED, and what that had cancelled; or all. A member whose dependency on a run
+ * outside of them stays broken stays cancelled.
+ */
+export function planRetry(
+  members: readonly FoundMember[],
+  edges: readonly (FoundEdge & { readonly id: string })[],
+  only: 'failed' | 'all',
+): RetryPlan {
+  const byChild = new Map<string, (FoundEdge & { readonly id: string })[]>();
+  for (const edge of edges) {
+    const own = byChild.get(edge.child) ?? [];
+    byChild.set(edge.child, own);
+    own.push(edge);
+  }
+  const opened = new Set<string>();
+  let left = members.filter(({ state }) => ['FAILED', 'CANCELLED', 'COMPLETED'].includes(state));
+  for (let before = -1; before !== opened.size;) {
+    before = opened.size;
+    left = left.filter(({ id, state, cause }) => {
+      const isCaused = state === 'CANCELLED' && cause !== null && CAUSES.has(cause);
+      const isWanted = only === 'all' || state === 'FAILED' || isCaused;
+      const isBroken = (byChild.get(id) ?? []).some(
+        ({ outcome, parentId }) => outcome === 'broken' && !opened.has(parentId),
+      );
+      if (!isWanted || isBroken) return true;
+      opened.add(id);
+      return false;
+    });
+  }
+  const reopened: string[] = [];
+  const waits = new Map<string, number | null>();
+  for (const id of opened) {
+    const own = byChild.get(id) ?? [];
+    const again = own.filter(({ parentId }) => opened.has(parentId));
+    reopened.push(...again.map((edge) => edge.id));
+    const open =
+      again.length + own.filter(({ parentId, outcome }) => outcome === null && !opened.has(parentId)).length;
+    waits.set(id, open > 0 ? open : null);
+  }
+  return { waits, edges: reopened };
+}

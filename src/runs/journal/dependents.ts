@@ -1,0 +1,95 @@
+import { isTerminal } from '../machine/run-state.js';
+import type { BrokenDependency } from '../machine/run-command.js';
+import { isMet, type NewRun, type Run } from '../machine/run.js';
+import { GroupDeltas, type DependencyEnd, type FoundGroup, type NewDependency } from '../storage/groups.js';
+import type { Changes } from './decide-group.js';
+
+/** What a new run waits for. */
+interface Waits {
+  readonly own: readonly NewDependency[];
+  /** How many of its parents have not ended; null: it waits for nothing. */
+  readonly waitsFor: number | null;
+  /** A parent that has ended otherwise than the run needs it. */
+  readonly broken?: BrokenDependency | undefined;
+}
+
+const NOTHING: Waits = { own: [], waitsFor: null };
+
+/** @param runOf the run with an id, as the commands before leave it */
+export function waitsOf(
+  { id: childRun, dependsOn = [], hasSources }: NewRun,
+  runOf: (id: string) => Run | undefined,
+  groups: ReadonlyMap<string, FoundGroup>,
+): Waits {
+  if (dependsOn.length === 0) return NOTHING;
+  let open = 0;
+  let broken: BrokenDependency | undefined;
+  const own = dependsOn.map(({ parentId, isGroup, need }): NewDependency => {
+    const { endState, attempt } = isGroup ? endOfGroup(groups.get(parentId)) : endOfRun(runOf(parentId));
+    const outcome = endState === null ? null : isMet(need, endState) ? 'met' : 'broken';
+    if (endState === null) open += 1;
+    else if (outcome === 'broken')
+      broken ??= { parentId, isGroup, reason: whyBroken({ parentId, isGroup, need }, endState) };
+    return { childRun, childGroup: null, parentId, isGroup, need, parentAttempt: attempt, outcome };
+  });
+  const isReady = open === 0 && broken === undefined && hasSources !== true;
+  return { own, waitsFor: isReady ? null : open, broken };
+}
+
+function endOfRun(run: Run | undefined) {
+  return { endState: run && isTerminal(run.state) ? run.state : null, attempt: run?.attempt ?? 1 };
+}
+
+function endOfGroup(group: FoundGroup | undefined) {
+  return { endState: group && group.state !== 'open' ? group.state : null, attempt: group?.endings ?? 1 };
+}
+
+/** Why a run can never start, for people. */
+export function whyBroken(
+  { parentId, isGroup, need }: Pick<NewDependency, 'parentId' | 'isGroup' | 'need'>,
+  endState: string,
+): string {
+  const parent = `${isGroup ? 'Group' : 'Run'} ${parentId}`;
+  return `${parent} ended as ${endState.toUpperCase()}, and this run needs that it has ${need === 'failed' ? 'FAILED' : 'COMPLETED'}`;
+}
+
+/** How many open dependencies there are on each parent that has not ended. */
+export function waitedFor(
+  dependencies: readonly NewDependency[],
+  areGroups: boolean,
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { parentId, isGroup, outcome } of dependencies)
+    if (outcome === null && isGroup === areGroups) counts.set(parentId, (counts.get(parentId) ?? 0) + 1);
+  return counts;
+}
+
+/** The ends of runs that others wait for, or have waited for. */
+export function endsOf({
+  decided,
+  after,
+  created,
+}: Pick<Changes, 'decided' | 'after' | 'created'>): DependencyEnd[] {
+  const dependents = (id: string): number => after.get(id)?.dependents ?? 0;
+  if (created.length === 0 && ![...after.values()].some((run) => run.dependents !== null)) return [];
+  return decided.flatMap(({ command, before, run: { id: parentId, state, attempt, reopens } }) => {
+    if (!isTerminal(state) || state === before.state || dependents(parentId) === 0) return [];
+    const isSetRight = command.type === 'patch' && isTerminal(before.state);
+    return { parentId, state, attempt, reopens: state === 'COMPLETED' && (isSetRight || reopens === true) };
+  });
+}
+
+/** By how much the numbers of groups change. */
+export function groupDeltasOf({
+  created,
+  decided,
+  dependencies,
+}: Pick<Changes, 'created' | 'decided' | 'dependencies'>): GroupDeltas {
+  const deltas = new GroupDeltas();
+  for (const { groupId } of created) if (groupId !== null) deltas.create(groupId);
+  for (const { before, run } of decided)
+    if (run.groupId !== null) deltas.move(run.groupId, before.state, run.state);
+  if (dependencies.length > 0)
+    for (const [id, count] of waitedFor(dependencies, true)) deltas.depend(id, count);
+  return deltas;
+}

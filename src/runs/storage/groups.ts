@@ -1,0 +1,235 @@
+import type { EntityManager } from 'typeorm';
+import type { DependencyEntity, GroupEntity } from '../../database/entities/group.entity.js';
+import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
+import type { RunState } from '../machine/run-state.js';
+
+/** A group that new runs wait for. */
+export type FoundGroup = Pick<GroupEntity, 'id' | 'state' | 'endings'>;
+
+/** What a new run or array waits for. */
+export type NewDependency = Omit<DependencyEntity, 'id'>;
+
+/** An end that others wait for. */
+export interface DependencyEnd {
+  readonly parentId: string;
+  readonly state: string;
+  readonly attempt: number;
+  readonly reopens: boolean;
+}
+
+/** Pending members of an array beyond which no more are made. */
+export const MAX_UNSTARTED = 1_000;
+
+/** More are made when there are fewer. */
+export const FEW_UNSTARTED = 800;
+
+const STATE_COLUMN = {
+  PENDING: 'pending',
+  ASSIGNED: 'assigned',
+  RUNNING: 'running',
+  COMPLETED: 'completed',
+  FAILED: 'failed',
+  CANCELLED: 'cancelled',
+} as const satisfies Record<RunState, string>;
+
+interface GroupDelta {
+  readonly id: string;
+  created: number;
+  pending: number;
+  assigned: number;
+  running: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  dependents: number;
+}
+
+/** By how much the numbers of groups change. */
+export class GroupDeltas {
+  readonly #deltas = new Map<string, GroupDelta>();
+
+  get isEmpty(): boolean {
+    return this.#deltas.size === 0;
+  }
+
+  get list(): readonly GroupDelta[] {
+    return [...this.#deltas.values()];
+  }
+
+  create(id: string): void {
+    const delta = this.#of(id);
+    delta.created += 1;
+    delta.pending += 1;
+  }
+
+  /** A member changes its state. */
+  move(id: string, from: RunState, to: RunState): void {
+    if (from === to) return;
+    const delta = this.#of(id);
+    delta[STATE_COLUMN[from]] -= 1;
+    delta[STATE_COLUMN[to]] += 1;
+  }
+
+  /** Runs are made that wait for the group. */
+  depend(id: string, count: number): void {
+    this.#of(id).dependents += count;
+  }
+
+  #of(id: string): GroupDelta {
+    const delta = this.#deltas.get(id) ?? {
+      id,
+      created: 0,
+      pending: 0,
+      assigned: 0,
+      running: 0,
+      completed: 0,
+      failed: 0,
+      cancelled: 0,
+      dependents: 0,
+    };
+    this.#deltas.set(id, delta);
+    return delta;
+  }
+}
+
+const INSERT = `insert into dependencies (child_run, child_group, parent_id, is_group, need, parent_attempt, outcome)
+       select v.*
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[], $5::text[], $6::integer[], $7::text[])
+              as v (child_run, child_group, parent_id, is_group, need, parent_attempt, outcome)`;
+const DEPENDENCIES = RowArrays.of<keyof NewDependency>(INSERT);
+
+const INSERT_ENDS = `insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
+       select v.parent_id, false, v.state, v.attempt, v.reopens
+         from unnest($1::uuid[], $2::text[], $3::integer[], $4::boolean[]) as v (parent_id, state, attempt, reopens)`;
+const ENDS = RowArrays.of<keyof DependencyEnd>(INSERT_ENDS);
+
+/** Why a group is stopped by its numbers `n`: no more members are made, and the open ones are cancelled. */
+const STOP = `case
+                  when n.stop_cause is not null then n.stop_cause
+                  when n.failed >= n.max_failed then 'max_failed'
+                  when n.failed > 0 and n.on_failure = 'cancel_group' then 'group'
+                end`;
+
+/** Of a group `s` whose numbers were changed. */
+const STATE = `case
+                  when s.pending + s.assigned + s.running > 0 or (s.created < s.size and s.stop is null) then 'open'
+                  when s.failed > 0 then 'failed'
+                  when s.completed = s.size then 'completed'
+                  else 'cancelled'
+                end`;
+
+const COUNT = `with v as materialized (
+         select *
+           from unnest(
+                  $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+                  $9::integer[]
+                ) as v (id, created, pending, assigned, running, completed, failed, cancelled, dependents)
+       ),
+       locked as materialized (
+         select g.*
+           from groups g
+          where g.id in (select id from v)
+          order by g.id
+            for update
+       ),
+       n as (
+         select g.id, g.size, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
+                g.array_body is not null as is_array, g.waits_for, v.dependents > 0 as is_parent,
+                g.created + v.created as created, g.pending + v.pending as pending, g.assigned + v.assigned as assigned,
+                g.running + v.running as running, g.completed + v.completed as completed, g.failed + v.failed as failed,
+                g.cancelled + v.cancelled as cancelled, g.dependents + v.dependents as dependents
+           from locked g
+           join v on v.id = g.id
+       ),
+       s as (
+         select n.*, ${STOP} as stop
+           from n
+       ),
+       d as materialized (
+         select s.*, ${STATE} as state,
+                case s.stop
+                  when s.stop_cause then s.reason
+                  when 'max_failed' then s.failed || ' members have FAILED'
+                  when 'group' then 'A member has FAILED'
+                end as why,
+                s.stop is null and s.created < s.size and s.pending < ${FEW_UNSTARTED} and s.is_array and s.waits_for is null
+                or s.stop is not null and s.pending + s.assigned + s.running > 0 as is_due
+           from s
+       ),
+       written as (
+         update groups g
+            set created = d.created, pending = d.pending, assigned = d.assigned, running = d.running, completed = d.completed,
+                failed = d.failed, cancelled = d.cancelled, dependents = d.dependents, stop_cause = d.stop, reason = d.why,
+                state = d.state, updated_at = $10::timestamptz,
+                ended_at = case when d.state = 'open' then null when d.was = d.state then g.ended_at else $10::timestamptz end,
+                endings = d.endings + case when d.was <> 'open' and d.state = 'open' then 1 else 0 end,
+                end_order = case when d.state <> 'open' and d.was <> d.state then next_commit_order() else d.end_order end,
+                due_at = case when d.is_due then coalesce(d.due_at, $10::timestamptz) else d.due_at end
+           from d
+          where g.id = d.id
+      returning g.id
+       ),
+       ended as (
+         insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
+         select d.id, true, d.state, d.endings, d.endings > 1 and d.state = 'completed'
+           from d
+          where d.state <> 'open'
+            and d.state <> d.was
+            and d.dependents > 0
+      returning parent_id
+       )
+       select coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
+         from require_all_written(
+                (select count(*) from d where d.is_parent and d.was = 'open'), (select count(*) from v where v.dependents > 0)
+              )`;
+const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
+
+/** Whether something is left to be done for groups, or for those that wait. */
+export interface GroupWork {
+  /** Members are to be made or cancelled. */
+  readonly isDue: boolean;
+  /** Those that wait for a run or group are to be told of its end. */
+  readonly hasEnds: boolean;
+}
+
+export const NO_GROUP_WORK: GroupWork = { isDue: false, hasEnds: false };
+
+/** The groups with these ids; unknown ones are left out. */
+export async function readGroups(
+  manager: EntityManager,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, FoundGroup>> {
+  const found = await rows<FoundGroup>(
+    manager,
+    `select g.id, g.state, g.endings
+       from groups g
+      where g.id = any($1::uuid[])`,
+    [plainArray(ids)],
+  );
+  return new Map(found.map((group) => [group.id, group]));
+}
+
+export async function insertDependencies(
+  manager: EntityManager,
+  dependencies: readonly NewDependency[],
+): Promise<void> {
+  await execute(manager, INSERT, DEPENDENCIES.params(dependencies));
+}
+
+export async function insertEnds(manager: EntityManager, ends: readonly DependencyEnd[]): Promise<void> {
+  await execute(manager, INSERT_ENDS, ENDS.params(ends));
+}
+
+/**
+ * Changes the numbers of groups, and ends, opens or stops those whose numbers say so. The rows are locked last in a transaction, for a
+ * short time. @param now the time of the commit
+ * @throws QueryFailedError with the code of a serialization failure if a group has ended that new runs wait for
+ */
+export async function countInGroups(
+  manager: EntityManager,
+  deltas: GroupDeltas,
+  now: Date,
+): Promise<GroupWork> {
+  const [work] = await rows<GroupWork>(manager, COUNT, [...DELTAS.params(deltas.list), now.toISOString()]);
+  return work ?? NO_GROUP_WORK;
+}
