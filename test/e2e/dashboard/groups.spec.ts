@@ -40,8 +40,7 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     return Object.fromEntries(named);
   };
   const end = async (id: string | undefined, event: 'COMPLETED' | 'FAILED'): Promise<void> => {
-    await steps.heartbeat();
-    await steps.claimUntil(String(id));
+    await steps.emptyQueue();
     await steps.event(String(id), 'STARTED', { worker_id: 'w' });
     await steps.event(String(id), event);
   };
@@ -56,7 +55,7 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     const graph = page.getByRole('group', { name: 'Graph of the group' });
     const nodes = graph.getByRole('link');
     await nodes.nth(3).waitFor();
-    assert.deepEqual(await Promise.all((await nodes.all()).map((node) => node.getAttribute('aria-label'))), [
+    assert.deepEqual(await nodes.locator('> title').allTextContents(), [
       `import: completed, a run outside of the group (${before})`,
       `extract: pending (${members['extract']})`,
       `load: pending (${members['load']})`,
@@ -142,7 +141,7 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     const opened = await show('/groups');
     const { page } = opened;
     const rows = page.getByRole('table', { name: 'Groups' }).getByRole('row');
-    await rows.filter({ hasText: 'etl' }).getByText('3', { exact: true }).waitFor();
+    await rows.filter({ hasText: 'etl' }).getByRole('cell', { name: '3', exact: true }).waitFor();
     const progress = rows.filter({ hasText: 'unwanted' }).getByRole('progressbar');
     assert.equal(await progress.getAttribute('aria-valuetext'), '100 %: 3 cancelled');
     await page.getByLabel('State').selectOption('cancelled');

@@ -70,7 +70,6 @@ function Drawing({ graph }: { readonly graph: Graph }) {
           <Link
             key={node.id}
             href={`/${node.kind}s/${encodeURIComponent(node.id)}`}
-            aria-label={describe(node)}
             className={classNames(styles.node, styles[toneOf(node)], !node.is_member && styles.other)}
             onPointerEnter={() => setActive(node.id)}
             onPointerLeave={() => setActive(undefined)}

@@ -86,7 +86,7 @@ function Words({ run, explanation }: WordsProps) {
           </>
         );
       }
-      if (explanation?.reason === 'dependency') {
+      if (explanation !== undefined && explanation.waiting_for.length > 0) {
         return (
           <>
             Waits for <DependencyList of={explanation.waiting_for} />.
