@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { until } from '../../support/app/passing-time.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -33,12 +34,17 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     assert.equal(status, 201, text);
     return group.id;
   };
-  /** The runs of a group by their ref, or by their index. */
-  const membersOf = async (group: string): Promise<Record<string, string>> => {
-    const { body } = await send('GET', `/runs?group=${group}&limit=100`);
-    const named = body.data.map((run: Member) => [run.group.ref ?? run.array?.index, run.id]);
-    return Object.fromEntries(named);
-  };
+  /** The runs of a group by their ref, or by their index, once there are as many. */
+  const membersOf = (group: string, size = CHAIN.length): Promise<Record<string, string>> =>
+    until(
+      async () => {
+        const { body } = await send('GET', `/runs?group=${group}&limit=100`);
+        return Object.fromEntries(
+          body.data.map((run: Member) => [run.group.ref ?? run.array?.index, run.id]),
+        );
+      },
+      (members) => Object.keys(members).length === size,
+    );
   const end = async (id: string | undefined, event: 'COMPLETED' | 'FAILED'): Promise<void> => {
     await steps.emptyQueue();
     await steps.event(String(id), 'STARTED', { worker_id: 'w' });
@@ -118,7 +124,7 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
 
   test('shows the members of an array by their index, those that failed first to last, and what it waits for', async () => {
     const id = await create({ array: { size: 12, run: { image: 'image' } } });
-    const members = await membersOf(id);
+    const members = await membersOf(id, 12);
     const waiting = await create({
       array: { size: 300, run: { image: 'image' } },
       depends_on: [{ group: id }],
@@ -138,25 +144,23 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
   });
 
   test('lists groups, the newest first, and filters them by state', async () => {
-    const opened = await show('/groups');
-    const { page } = opened;
+    await create({ name: 'kept', runs: CHAIN });
+    const stopped = await create({ name: 'stopped', runs: CHAIN });
+    await send('POST', `/groups/${stopped}/cancel`);
+    const { page } = await show('/groups');
     const rows = page.getByRole('table', { name: 'Groups' }).getByRole('row');
-    await rows.filter({ hasText: 'etl' }).getByRole('cell', { name: '3', exact: true }).waitFor();
-    const progress = rows.filter({ hasText: 'unwanted' }).getByRole('progressbar');
+    await rows.filter({ hasText: 'kept' }).getByRole('cell', { name: '3', exact: true }).waitFor();
+    assert.deepEqual((await rows.getByRole('link').allInnerTexts()).slice(0, 2), ['stopped', 'kept']);
+    const progress = rows.filter({ hasText: 'stopped' }).getByRole('progressbar');
     assert.equal(await progress.getAttribute('aria-valuetext'), '100 %: 3 cancelled');
     await page.getByLabel('State').selectOption('cancelled');
     await page.waitForURL('**/groups?state=cancelled');
-    await rows.filter({ hasText: 'etl' }).waitFor({ state: 'detached' });
-    await rows.getByRole('link', { name: 'unwanted' }).click();
-    await page.getByRole('heading', { name: 'unwanted' }).waitFor();
+    await rows.filter({ hasText: 'kept' }).waitFor({ state: 'detached' });
+    await rows.getByRole('link', { name: 'stopped' }).click();
+    await page.getByRole('heading', { name: 'stopped' }).waitFor();
   });
 
   test('draws 200 nodes, and lists more in place of a graph', async () => {
-    const fan = (size: number) =>
-      Array.from({ length: size }, (_, index) => ({
-        ...{ ref: `part-${index}`, image: 'image' },
-        ...(index > 0 && { depends_on: [{ ref: 'part-0' }] }),
-      }));
     const { page } = await show(`/groups/${await create({ runs: fan(200) })}`);
     await page.getByRole('group', { name: 'Graph of the group' }).getByRole('link').nth(199).waitFor();
     await page.goto(`${service.url}/ui/groups/${await create({ runs: fan(201) })}`);
@@ -175,6 +179,15 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     );
   });
 });
+
+/** The first run, and others that wait for it. */
+function fan(size: number): object[] {
+  return Array.from({ length: size }, (_, index) => ({
+    ref: `part-${index}`,
+    image: 'image',
+    ...(index > 0 && { depends_on: [{ ref: 'part-0' }] }),
+  }));
+}
 
 interface Member {
   readonly id: string;
