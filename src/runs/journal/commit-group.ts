@@ -153,9 +153,11 @@ export class GroupCommitter {
     const counted = changes.groups.isEmpty
       ? NO_GROUP_WORK
       : await countInGroups(tx, changes.groups, changes.now);
-    const heads = this.#announce(tx, changes, noticeOf(changes, served, claimable, announceFree));
-    pipeline.also(heads);
     const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 };
+    const notice = noticeOf(changes, served, claimable, announceFree);
+    const work = groupWork.isDue || groupWork.hasEnds ? ({ groupWork: true } as const) : {};
+    const heads = this.#announce(tx, changes, { ...notice, ...work });
+    pipeline.also(heads);
     return { changes, outcomes, heads, groupWork };
   }
 

@@ -132,7 +132,7 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'definition.replace': 'definition replaced',
   'definition.delete': 'definition deleted',
   'group.cancel': 'group cancelled',
-  'group.retry': 'members of a group retried',
+  'group.retry': 'group tried again',
   'schedule.create': 'schedule created',
   'schedule.replace': 'schedule replaced',
   'schedule.delete': 'schedule deleted',
