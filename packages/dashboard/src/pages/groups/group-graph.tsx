@@ -17,13 +17,13 @@ const MOST_NODES = 200;
 const EVERY_MS = 5000;
 
 /** The graph of a group with dependencies, unless it is too large to be read. */
-export function GroupGraph({ group: { id, size, array } }: { readonly group: Group }) {
+export function GroupGraph({ group: { id, size, array, state } }: { readonly group: Group }) {
   const api = useApi();
   const isSmall = size <= MOST_NODES;
   const { data: graph } = useLive({
-    queryKey: ['groups', 'graph', id],
+    queryKey: ['groups', 'graph', id, state],
     queryFn: ({ signal }) => unwrap(api.GET('/groups/{id}/graph', { params: { path: { id } }, signal })),
-    everyMs: EVERY_MS,
+    everyMs: state === 'open' && EVERY_MS,
     enabled: isSmall,
   });
   const isDrawn = isSmall && graph !== undefined && graph.nodes.length <= MOST_NODES;

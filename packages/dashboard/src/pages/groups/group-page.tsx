@@ -1,6 +1,6 @@
 import { Link, useParams } from 'wouter';
 import { unwrap } from '../../api/answers.js';
-import { useApi, useLive, type LongshoreClient, type Run } from '../../api/use-api.js';
+import { useApi, useLive, type LongshoreClient } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { Fact, FactBox } from '../../components/values/facts.js';
@@ -119,7 +119,7 @@ function Facts({ group }: { readonly group: Group }) {
   );
 }
 
-/** The members that failed, each with a link to its run, the first ones first. */
+/** The members that failed, each with a link to its run, in the order of their creation; of many the newest. */
 function Failed({ group: { id, counts, failed_indexes: indexes } }: { readonly group: Group }) {
   const api = useApi();
   const { data } = useLive({
@@ -130,7 +130,7 @@ function Failed({ group: { id, counts, failed_indexes: indexes } }: { readonly g
     },
     everyMs: EVERY_MS,
   });
-  const failed = data?.data.toSorted(byPlace) ?? [];
+  const failed = data?.data.toReversed() ?? [];
   return (
     <section aria-label="Failed members">
       <h2>Failed</h2>
@@ -142,13 +142,9 @@ function Failed({ group: { id, counts, failed_indexes: indexes } }: { readonly g
         ))}
         {data?.has_more === true && <Link href={`${runsOf(id)}&state=FAILED`}>and others</Link>}
       </p>
-      {data?.has_more === true && indexes !== null && <p className="muted">All of the indexes: {indexes}</p>}
+      {data?.has_more === true && indexes !== null && <p className="muted">The first of them: {indexes}</p>}
     </section>
   );
-}
-
-function byPlace(a: Run, b: Run): number {
-  return (a.array?.index ?? 0) - (b.array?.index ?? 0);
 }
 
 function runsOf(id: string): string {
