@@ -29,6 +29,6 @@ import { MemberRuns } from './members/member-runs.js';
     DependenciesJob,
     InputSupply,
   ],
-  exports: [GroupPlanner, GroupRepository],
+  exports: [GroupPlanner],
 })
 export class GroupsModule {}
