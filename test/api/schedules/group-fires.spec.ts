@@ -175,7 +175,7 @@ describe('a schedule of groups', () => {
   const refused: readonly [string, object, string][] = [
     ['beside a run', { run: { image: 'i' }, group: PAIR }, 'exactly one of run and group must be given'],
     ['of neither runs nor an array', { group: {} }, 'group: exactly one of runs and array must be given'],
-    ['with an unknown field', { group: { ...PAIR, foo: 1 } }, 'group: property foo should not exist'],
+    ['with an unknown field', { group: { ...PAIR, foo: 1 } }, 'group: foo is not a known field'],
     [
       'with a start of a member',
       { group: { runs: [{ ref: 'a', image: 'i', start_at: '2030-01-01T00:00:00Z' }] } },
