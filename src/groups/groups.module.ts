@@ -31,6 +31,6 @@ import { MemberRuns } from './members/member-runs.js';
     DependenciesJob,
     InputSupply,
   ],
-  exports: [GroupPlanner, GroupRepository],
+  exports: [GroupPlanner],
 })
 export class GroupsModule {}

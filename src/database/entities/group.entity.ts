@@ -41,6 +41,9 @@ export type SameIndex = Readonly<{ group: string; when: 'completed' | 'failed' |
 @Index('groups_by_schedule', ['scheduleId', 'createdAt', 'id'], { where: '(schedule_id IS NOT NULL)' })
 @Index('groups_due', ['dueAt'], { where: '(due_at IS NOT NULL)' })
 @Index('groups_ended', ['endOrder', 'id'], { where: '(end_order IS NOT NULL)' })
+@Index('groups_open', ['scheduleId'], {
+  where: "((state = 'open'::text) AND (schedule_id IS NOT NULL))",
+})
 @Index('groups_listed', ['createdAt', 'id'])
 export class GroupEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'groups_pkey' }) id: string;

@@ -16,7 +16,7 @@ import { AwaitedEndDto } from '../../runs/dto/dependency.dto.js';
 import { NEEDS, type Need } from '../../runs/machine/run.js';
 import { countsOf } from '../../runs/storage/groups.js';
 
-const STATE_FIELD = {
+export const GROUP_STATE = {
   enum: GROUP_STATES,
   enumName: 'GroupState',
   enumSchema: {
@@ -47,7 +47,7 @@ export class GroupDto {
   @ApiProperty({ format: 'uuid' }) id: string;
   @ApiProperty({ type: 'string', nullable: true }) name: string | null;
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } }) labels: Record<string, string>;
-  @ApiProperty(STATE_FIELD) state: GroupState;
+  @ApiProperty(GROUP_STATE) state: GroupState;
   /** Why it was stopped; null: it was not. */
   @ApiProperty({ type: 'string', nullable: true }) reason: string | null;
   /** Members, those that are still to be made included. */

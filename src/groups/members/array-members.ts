@@ -5,8 +5,10 @@ import { DomainError } from '../../common/errors/domain-error.js';
 import type { GroupEntity } from '../../database/entities/group.entity.js';
 import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
 import { RunJournal } from '../../runs/journal/run-journal.js';
+import type { Facts } from '../../definitions/templates/template-text.js';
 import type { BatchCreation } from '../../runs/journal/command.js';
 import { serviceCancel, userCancel } from '../../runs/machine/run-event.js';
+import type { LabelChanges } from '../../runs/machine/run.js';
 import { newId } from '../../runs/machine/new-id.js';
 import { isSource } from '../../runs/options/output-sources.js';
 import { eventCommand } from '../../runs/runs.service.js';
@@ -34,7 +36,9 @@ export interface ArrayBody {
   readonly shared?: JsonObject;
   /** What the group waits for, which its members may name as sources. */
   readonly depends_on?: readonly JsonObject[];
-  readonly facts?: Record<string, string>;
+  /** Over those of the definition and under those of `run`. */
+  readonly labels: LabelChanges | null;
+  readonly facts?: Facts;
 }
 
 /** Makes the members of arrays as they are needed, and cancels those of stopped groups. */
@@ -118,7 +122,7 @@ export class ArrayMembers {
       })),
     );
     const creations: BatchCreation[] = [];
-    const { scheduleId, scheduleTime, labels, size } = group;
+    const { scheduleId, scheduleTime, size } = group;
     const schedule =
       scheduleId !== null && scheduleTime !== null ? { id: scheduleId, time: scheduleTime } : undefined;
     for (let index = from; index < until; index += 1) {
@@ -135,7 +139,7 @@ export class ArrayMembers {
         { ...withRuns(own, runOf), ...(dependsOn.length > 0 && { depends_on: [...dependsOn] }) },
         newId(),
         { ref: null, array: { index, size } },
-        { group, labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
+        { group, labels: body.labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
       );
       creations.push({ fresh });
     }

@@ -116,9 +116,7 @@ export class Planner {
 
   /** Lets a schedule pass that the service can only check when its definition is stored. */
   private unchecked({ kind, body }: Entry, error: unknown): undefined {
-    const definitions = runsOf(body).map((run) => run['definition']);
-    if (kind === 'schedule' && definitions.some((id) => typeof id === 'string' && this.coming.has(id)))
-      return undefined;
+    if (kind === 'schedule' && definitionsOf(body).some((name) => this.coming.has(name))) return undefined;
     throw error;
   }
 
@@ -168,4 +166,13 @@ function nameOf({ kind, key }: Pick<Stored, 'kind' | 'key'>): string {
 
 function isOfSchedule({ kind }: Step): boolean {
   return kind === 'schedule';
+}
+
+/** The definitions that the runs of a schedule are of, as its body names them. */
+function definitionsOf({ run, group }: JsonObject): readonly string[] {
+  const { runs, array } = isJsonObject(group) ? group : {};
+  const bodies = [run, ...(Array.isArray(runs) ? runs : []), isJsonObject(array) ? array['run'] : undefined];
+  return bodies.flatMap((body) =>
+    isJsonObject(body) && typeof body['definition'] === 'string' ? body['definition'] : [],
+  );
 }
