@@ -7,13 +7,13 @@ import { ScheduleSteps } from '../../support/schedules/schedule-steps.js';
 
 const UNKNOWN = '01890000-0000-7000-8000-000000000000';
 
+const dependent = (run: string) => ({ run: { image: 'i', depends_on: [{ run }] } });
+
 describe('a schedule whose runs wait for others', () => {
   const service = useTestApp();
   const steps = new ScheduleSteps(service);
   const groups = new GroupSteps(service);
   beforeAll(() => steps.stopJobs());
-
-  const dependent = (run: string) => ({ run: { image: 'i', depends_on: [{ run }] } });
 
   test('lets the run that queue_one holds start when both the run before it and its own dependencies have ended', async () => {
     const parent = await groups.runs.create({ image: 'i' });
