@@ -48,8 +48,6 @@ const EXCLUDED: Readonly<Record<string, readonly string[]>> = {
   offset_s: ['cron'],
   run: ['group'],
   timezone: ['every_s'],
-  run: ['group'],
-  group: ['run'],
 };
 
 /** What a set of files stored of an object last; null: the object is not of the set. */

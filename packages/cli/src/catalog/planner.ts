@@ -144,13 +144,6 @@ export class Planner {
   }
 }
 
-/** The bodies of the runs that a schedule makes. */
-function runsOf({ run, group }: JsonObject): JsonObject[] {
-  const { runs, array } = isJsonObject(group) ? group : {};
-  const each = isJsonObject(array) ? array['run'] : undefined;
-  return [run, each, ...(Array.isArray(runs) ? runs : [])].filter(isJsonObject);
-}
-
 /** Why an object is changed only with `--overwrite`. */
 function conflictOf(set: string, { shown }: Stored, changes: readonly Change[]): string | undefined {
   const { applied } = shown;
