@@ -47,6 +47,7 @@ describe('groups on the command line', () => {
     assert.match(await listed(), /^second +PENDING +dependency +-\nfirst +PENDING /m);
     const members = await steps.members(group);
     const [first, second] = [members.get('first').id, members.get('second').id];
+    assert.match(await printed('run', 'explain', second), /^waits for +run \S{36} \(PENDING\)$/m);
     assert.ok((await printed('run', 'get', second)).includes(`${group} as second`));
 
     await steps.end(first, 'FAILED');

@@ -3,6 +3,7 @@ import { TERMINAL_STATES } from '@longshore/client/constants';
 import { oneLine, plainText } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { waitText } from '../runs/group-view.js';
 import { readRunId, takesRun } from '../runs/run-ids.js';
 import { holdersText, runDetails } from '../runs/run-view.js';
 import { STATE_COLOURS } from '../terminal/style.js';
@@ -79,7 +80,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
       ['waiting', queue === null ? undefined : span(queue.waiting_ms)],
       ['starts at', queue?.start_at ?? undefined],
       ['back-off until', queue?.start_at ? undefined : (queue?.not_before ?? undefined)],
-      ['waits for', listed(explained.waiting_for.map(awaitedText))],
+      ['waits for', waitText(explained.waiting_for)],
       ['needs tags', listed(requirements?.selector)],
       ['needs capabilities', listed(requirements?.capabilities)],
       [
@@ -122,10 +123,6 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
 
 function listed(words: readonly string[] = []): string | undefined {
   return words.length === 0 ? undefined : words.map(oneLine).join(', ');
-}
-
-function awaitedText({ run, group, state }: Explanation['waiting_for'][number]): string {
-  return `${run === undefined ? `group ${group}` : `run ${run}`} (${state ?? 'removed'})`;
 }
 
 function because({ obstacles, draining, not_claiming: notClaiming, unable }: Worker): string {
