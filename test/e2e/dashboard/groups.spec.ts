@@ -77,6 +77,7 @@ describe('the pages of groups', skipFor(NO_BROWSER), () => {
     await nodes.nth(2).focus();
     await page.keyboard.press('Enter');
     await page.waitForURL(`**/runs/${members['load']}`);
+    await page.getByText(/^Waits for run .* \(pending\) to complete\.$/).waitFor();
     await page.getByRole('button', { name: 'Why does it wait?' }).click();
     await page.getByText('none: another run on which it depends has not ended').waitFor();
     await page.keyboard.press('Escape');

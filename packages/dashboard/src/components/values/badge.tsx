@@ -1,5 +1,6 @@
 import type { RunState } from '@longshore/client/constants';
 import type { ReactNode } from 'react';
+import type { Schemas } from '../../api/use-api.js';
 import { classNames } from '../../lib/class-names.js';
 import styles from './badge.module.css';
 
@@ -24,6 +25,14 @@ export const STATE_TONES: Readonly<Record<RunState, Tone>> = {
   COMPLETED: 'good',
   FAILED: 'bad',
   CANCELLED: 'neutral',
+};
+
+/** The tones of the states of groups. */
+export const GROUP_TONES: Readonly<Record<Schemas['GroupState'], Tone>> = {
+  open: 'info',
+  completed: 'good',
+  failed: 'bad',
+  cancelled: 'neutral',
 };
 
 /** The state of a run or an attempt. */

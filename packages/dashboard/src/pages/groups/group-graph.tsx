@@ -2,12 +2,12 @@ import { useMemo, useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap } from '../../api/answers.js';
 import { useApi, useLive, type Schemas } from '../../api/use-api.js';
-import { STATE_TONES, type Tone } from '../../components/values/badge.js';
+import { GROUP_TONES, STATE_TONES, type Tone } from '../../components/values/badge.js';
 import { classNames } from '../../lib/class-names.js';
 import { shortId } from '../../lib/format.js';
 import { layoutGraph, NODE } from './graph-layout.js';
 import styles from './group-graph.module.css';
-import { GROUP_TONES, type Group } from './group-view.js';
+import type { Group } from './group-view.js';
 
 type Graph = Schemas['GroupGraph'];
 type Node = Graph['nodes'][number];

@@ -1,19 +1,11 @@
 import type { Schemas } from '../../api/use-api.js';
-import { Badge, STATE_TONES, type Tone } from '../../components/values/badge.js';
+import { Badge, GROUP_TONES, STATE_TONES } from '../../components/values/badge.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './group-view.module.css';
 
 /** A group as the API has it. */
 export type Group = Schemas['Group'];
-
-/** The states of groups, with their tones. */
-export const GROUP_TONES: Readonly<Record<Group['state'], Tone>> = {
-  open: 'info',
-  completed: 'good',
-  failed: 'bad',
-  cancelled: 'neutral',
-};
 
 /** The state of a group. */
 export function GroupBadge({ state }: Pick<Group, 'state'>) {

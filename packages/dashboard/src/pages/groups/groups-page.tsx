@@ -4,12 +4,13 @@ import { Select } from '../../components/controls/inputs.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
 import type { Column } from '../../components/table/data-table.js';
 import { FilterBar } from '../../components/table/filter-bar.js';
+import { GROUP_TONES } from '../../components/values/badge.js';
 import { Line } from '../../components/values/facts.js';
 import { Time } from '../../components/values/time.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount, shortId } from '../../lib/format.js';
 import { ListPage } from '../../shell/list-page.js';
-import { GROUP_TONES, GroupBadge, MemberBar, type Group } from './group-view.js';
+import { GroupBadge, MemberBar, type Group } from './group-view.js';
 
 const FILTERS = ['state', 'after'] as const;
 const ROW_HEIGHT = { line: 44, card: 190 };

@@ -5,7 +5,7 @@ import type { Run, Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { Fact } from '../../components/values/facts.js';
-import { WorkerLink } from '../../components/values/named-links.js';
+import { DependencyList, WorkerLink } from '../../components/values/named-links.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
@@ -83,6 +83,13 @@ function Words({ run, explanation }: WordsProps) {
         return (
           <>
             Waits after a failed attempt; it may be claimed again <Time at={explanation.queue.not_before} />.
+          </>
+        );
+      }
+      if (explanation !== undefined && explanation.waiting_for.length > 0) {
+        return (
+          <>
+            Waits for <DependencyList of={explanation.waiting_for} />.
           </>
         );
       }

@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/use-api.js';
-import { STATE_TONES, type Tone } from '../../components/values/badge.js';
+import { GROUP_TONES, STATE_TONES, type Tone } from '../../components/values/badge.js';
 import { formatCount, formatDuration, formatZoned } from '../../lib/format.js';
 
 /** A schedule, and what became of one of its times, as the API has them. */
@@ -31,13 +31,6 @@ const OUTCOME_TONES: Readonly<Record<Fire['outcome'], Tone>> = {
   skipped_overlap: 'warn',
   skipped_missed: 'violet',
   failed: 'bad',
-};
-
-const GROUP_TONES: Readonly<Record<NonNullable<Fire['group_state']>, Tone>> = {
-  open: 'info',
-  completed: 'good',
-  failed: 'bad',
-  cancelled: 'neutral',
 };
 
 /** The tone of what became of a time: that of the state of its run or group, if there is one. */
