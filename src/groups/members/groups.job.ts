@@ -9,6 +9,9 @@ import { ArrayMembers } from './array-members.js';
 
 export const GROUP_MEMBERS = 'group_members';
 
+/** The job that tells those that wait of ends. */
+export const DEPENDENCIES = 'dependencies';
+
 /** So many times as long as a batch takes is the pause after it, in which the database serves others. */
 const REST = 1.5;
 
@@ -56,6 +59,8 @@ export class GroupsJob implements OnModuleInit, OnModuleDestroy {
       const done = await paced(stop, () => this.#advanceOne(), REST);
       if (done === null) break;
       count += done;
+      // A group that is stopped before it has members ends with it.
+      this.scheduler.runWithin(DEPENDENCIES, 0);
     }
     const inMs = await this.groups.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(GROUP_MEMBERS, inMs);
