@@ -3,6 +3,9 @@ import { describe, test } from 'vitest';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
 
+/** Waiting for the member of the same index. */
+const sameIndex = (group: string): object => ({ group, type: 'same_index' });
+
 describe('an end that is set right, or a member that is tried again', () => {
   const service = useTestApp();
   const steps = new GroupSteps(service);
@@ -13,7 +16,6 @@ describe('an end that is set right, or a member that is tried again', () => {
     service.send('PATCH', `/runs/${id}`, { body: { state } });
   const untilState = (id: string, state: string): Promise<unknown> =>
     steps.untilRun(id, (run) => run.state === state);
-  const sameIndex = (group: string): object => ({ group, type: 'same_index' });
   const array = (size: number, ...on: object[]): Promise<{ id: string }> =>
     steps.create({ array: { size, run: { image: 'i' } }, depends_on: on });
 
