@@ -237,7 +237,7 @@ export class Baseline1795000000001 implements MigrationInterface {
       -- For the runs that ended after a time and were created long before it: the others are found by their creation.
       create index runs_by_end on runs (outcome, finished_at, created_at)
         where finished_at - created_at > interval '10 seconds';
-      create index runs_waiting on runs (not_before)
+      create index runs_waiting on runs (not_before, waits_for)
         where not_before is not null;
       create index runs_to_resolve on runs (id)
         where waits_for = 0;
@@ -905,6 +905,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where due_at is not null;
       create index groups_ended on groups (end_order, id)
         where end_order is not null;
+      create index groups_open on groups (schedule_id)
+        where state = 'open' and schedule_id is not null;
       create index groups_by_schedule on groups (schedule_id, created_at, id)
         where schedule_id is not null;
 
@@ -943,7 +945,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         id text primary key,
         description text,
         labels json,
-        run json not null,
+        run json,
+        group_body json,
         cron json,
         every_s integer check (every_s >= 10),
         offset_s integer not null default 0 check (offset_s >= 0),
@@ -974,6 +977,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         skipped_overlap bigint not null default 0,
         skipped_missed bigint not null default 0,
         failed bigint not null default 0,
+        constraint schedules_target_check check ((run is null) <> (group_body is null)),
         constraint schedules_times_check check ((cron is null) <> (every_s is null)),
         constraint schedules_due_check check ((next_at is null) = (due_at is null)),
         constraint schedules_paused_check check (paused_at is null or next_at is null)
@@ -988,12 +992,14 @@ export class Baseline1795000000001 implements MigrationInterface {
         kind text not null check (kind in ('schedule', 'trigger', 'backfill')),
         outcome text not null check (outcome in ('created', 'skipped_overlap', 'skipped_missed', 'failed')),
         run_id uuid,
+        group_id uuid,
         reason text,
         count integer not null default 1 check (count >= 1),
         until_at timestamptz(3) not null,
         fired_at timestamptz(3) not null,
         commit_order bigint not null default next_commit_order(),
-        constraint schedule_fires_run_check check ((outcome = 'created') = (run_id is not null)),
+        constraint schedule_fires_target_check
+          check (num_nonnulls(run_id, group_id) = (outcome = 'created')::integer),
         constraint schedule_fires_range_check check (until_at >= nominal_at)
       ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
       create index schedule_fires_by_schedule on schedule_fires (schedule_id, id);

@@ -34,7 +34,7 @@ const LAYERS = {
   'src/definitions': [...CONTEXT, 'src/runs'],
   'src/secrets': [...CONTEXT, 'src/runs'],
   'src/webhooks': [...CONTEXT, 'src/runs', 'src/secrets'],
-  'src/schedules': [...CONTEXT, 'src/runs', 'src/definitions'],
+  'src/schedules': [...CONTEXT, 'src/runs', 'src/definitions', 'src/groups'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],
   demo: ['src/config', 'packages'],
   test: ['src', 'migrations', 'demo', 'packages'],

@@ -1,4 +1,5 @@
 import { lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
@@ -42,6 +43,8 @@ export function toRunRequest(
     ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
   );
   const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
+  const later = isLater ? laterProblems(Object.fromEntries(kept), inputs) : [];
+  if (later.length > 0) throw new InvalidRequest(VALIDATION_FAILED, later);
   const options = expandOptions(Object.fromEntries(kept), {
     facts: { ...(body.name !== undefined && { 'run.name': body.name }), ...facts, 'run.id': id },
     inputs,
@@ -49,6 +52,20 @@ export function toRunRequest(
   const copy = toRequestCopy(body, filled, definition.updatedAt.getTime());
   const bound = facts['run.id'] === undefined ? bindOptions(body, { id, name: body.name }) : body;
   return { ...mergeRequest({ ...definition, options }, { ...bound, inputs }, id), copy };
+}
+
+/** One line for each input that a text refers to and whose value is known only when the run is ready. */
+export function laterProblems(texts: JsonObject, inputs: JsonObject): string[] {
+  const names = Object.keys(inputs).filter((name) => isSource(inputs[name]));
+  if (names.length === 0) return [];
+  const text = stringifyJson(texts);
+  return names.flatMap((name) =>
+    text.includes(`\${inputs.${name}}`) || text.includes(`"input":${JSON.stringify(name)}`)
+      ? [
+          `command, args, env and mounts must not refer to \${inputs.${name}}: it is read from outputs, and then stands in the input file`,
+        ]
+      : [],
+  );
 }
 
 /** What the row of a run of a definition does not tell of its request. @param filled names of the inputs that have their defaults */

@@ -6,11 +6,10 @@ import { readItem } from '../common/http/validation/bulk-items.js';
 import { keyPath, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { DefinitionEntity, InputSpec } from '../database/entities/definition.entity.js';
 import { BatchedReads } from '../database/sql/batched-reads.js';
-import { hasSources, isSource } from '../runs/options/output-sources.js';
 import { CreateRunDto } from '../runs/dto/run-requests.dto.js';
 import type { LabelChanges } from '../runs/machine/run.js';
 import type { RunRequest } from '../runs/runs.service.js';
-import { toRunRequest } from './definition-run.js';
+import { laterProblems, toRunRequest } from './definition-run.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionNotFound } from './definitions.errors.js';
 import { CreateDefinitionRunDto } from './dto/create-definition.dto.js';
@@ -80,7 +79,7 @@ export class RunBodies {
     const problems = [
       ...((startAt ?? null) === null ? [] : ['start_at must be absent']),
       ...checkTemplates(referringOf(body), specs, known),
-      ...laterProblems(body, all),
+      ...laterProblems(referringOf(body), all),
     ];
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   }
@@ -136,20 +135,6 @@ function withShared(inputs: JsonObject, shared: JsonObject, definition: Definiti
 /** Whether runs of the definition have an input: one that declares none takes all. */
 function takes({ inputSpecs }: DefinitionEntity, name: string): boolean {
   return Object.keys(inputSpecs).length === 0 || Object.hasOwn(inputSpecs, name);
-}
-
-/** One line for each input that a text of a run refers to and whose value is known only when the run is ready. */
-function laterProblems(body: JsonObject, inputs: JsonObject): string[] {
-  if (!Array.isArray(body['depends_on']) && !hasSources(inputs)) return [];
-  const text = stringifyJson(referringOf(body));
-  return Object.entries(inputs).flatMap(([name, value]) =>
-    isSource(value) &&
-    (text.includes(`\${inputs.${name}}`) || text.includes(`"input":${JSON.stringify(name)}`))
-      ? [
-          `command, args, env and mounts must not refer to \${inputs.${name}}: it is read from outputs, and then stands in the input file`,
-        ]
-      : [],
-  );
 }
 
 function specsOf(definition: DefinitionEntity | null): ReadonlyMap<string, InputSpec> {

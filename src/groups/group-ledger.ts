@@ -24,6 +24,8 @@ export type GroupRecord =
   | { readonly kind: 'members'; readonly groupId: string; readonly from: number }
   /** Members are cancelled. */
   | { readonly kind: 'stop'; readonly groupId: string }
+  /** It is cancelled as a user does it; its members are later. */
+  | { readonly kind: 'cancel'; readonly groupId: string; readonly reason: string }
   /** Members are opened again; these dependencies count as open. */
   | {
       readonly kind: 'retry';
@@ -112,7 +114,10 @@ class GroupLedger implements BatchLedger<GroupRecord> {
       );
     for (const { group, dependsOn } of created)
       if (dependsOn.length > 0) await wait(manager, group.id, dependsOn);
-    for (const record of records) if (record.kind === 'retry') await reopen(manager, record);
+    for (const record of records) {
+      if (record.kind === 'retry') await reopen(manager, record);
+      if (record.kind === 'cancel') await stopGroup(manager, record.groupId, 'user', record.reason);
+    }
   }
 }
 

@@ -330,25 +330,6 @@ export async function lockEdges(
   return new Set(locked.map(({ id }) => id));
 }
 
-/** What a group or a run waits for that has not ended. */
-export function listAwaited(
-  executor: SqlExecutor,
-  child: { readonly run: string } | { readonly group: string },
-): Promise<{ parentId: string; isGroup: boolean; state: string | null; need: Need }[]> {
-  const [column, id] = 'run' in child ? ['child_run', child.run] : ['child_group', child.group];
-  return rows(
-    executor,
-    `select d.parent_id as "parentId", d.is_group as "isGroup", coalesce(r.state, g.state) as state, d.need
-       from dependencies d
-       left join runs r on not d.is_group and r.id = d.parent_id
-       left join groups g on d.is_group and g.id = d.parent_id
-      where d.${column} = $1::uuid
-        and d.outcome is null
-      order by d.id`,
-    [id],
-  );
-}
-
 /** Stops a group: no more members are made, and the open ones are cancelled. @returns null: it has ended, or was stopped before */
 export async function stopGroup(
   executor: SqlExecutor,

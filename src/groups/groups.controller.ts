@@ -14,10 +14,11 @@ import type { Response } from 'express';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
+import { EXAMPLE_GROUP_ID } from '../common/http/api-examples.js';
 import { ApiResource } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { createOptionalBodyDecorator } from '../common/http/request/handler-inputs.js';
-import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
+import { DatabaseTurns, TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { readItem } from '../common/http/validation/bulk-items.js';
 import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
 import { ApiIdempotencyKey, IdempotencyOf, markReplayed, REPLAYED } from '../runs/http/idempotency.js';
@@ -38,7 +39,7 @@ import { GroupsService } from './groups.service.js';
 const GROUP_ID_PARAM = {
   name: 'id',
   description: 'Id of the group.',
-  schema: { type: 'string', format: 'uuid', example: '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5c' },
+  schema: { type: 'string', format: 'uuid', example: EXAMPLE_GROUP_ID },
 };
 
 /** Parameter: what a request says about a cancellation. */
@@ -54,6 +55,7 @@ export class GroupsController {
   constructor(
     private readonly groups: GroupsService,
     private readonly waits: GroupWaits,
+    private readonly turns: DatabaseTurns,
   ) {}
 
   /**
@@ -61,6 +63,7 @@ export class GroupsController {
    * @remarks All of them or none; the members of an array are made as they are needed. With `dry_run=true` nothing is created.
    */
   @Post()
+  @TakesDatabaseTurn()
   @ApiIdempotencyKey('The group is created once')
   @ApiTraceparent()
   @ApiCreatedResponse({ type: GroupDto, description: 'The group.', headers: REPLAYED })
@@ -79,7 +82,10 @@ export class GroupsController {
     return group;
   }
 
-  /** List groups, newest first */
+  /**
+   * List groups, newest first
+   * @remarks Every filter that is given must match.
+   */
   @Get()
   @TakesDatabaseTurn()
   @ApiPage(GroupDto, 'A page of groups.')
@@ -103,7 +109,7 @@ export class GroupsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<GroupDto> {
     if (wait > 0) await this.waits.wait(response, id, wait * 1000);
-    return this.groups.get(id);
+    return this.turns.run(response, () => this.groups.get(id));
   }
 
   /**
@@ -123,6 +129,7 @@ export class GroupsController {
    * @remarks All members that have not ended, some of them after the answer; no more are made. A body is not needed.
    */
   @Post(':id/cancel')
+  @TakesDatabaseTurn()
   @HttpCode(200)
   @ApiResource(GROUP_ID_PARAM)
   @ApiBody({ type: CancelGroupDto, required: false })
@@ -140,6 +147,7 @@ export class GroupsController {
    * @remarks Those that FAILED and what they had cancelled, with their index; the others keep their outputs. A body is not needed.
    */
   @Post(':id/retry')
+  @TakesDatabaseTurn()
   @HttpCode(200)
   @ApiResource(GROUP_ID_PARAM)
   @ApiBody({ type: RetryGroupDto, required: false })

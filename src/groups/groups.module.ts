@@ -4,6 +4,7 @@ import { RunsModule } from '../runs/runs.module.js';
 import { DependenciesJob } from './ends/dependencies.job.js';
 import { DependencyRepository } from './ends/dependency.repository.js';
 import { InputSupply } from './ends/input-supply.js';
+import { GroupMetrics } from './group-metrics.js';
 import { GroupWaits } from './group-waits.js';
 import { GroupRepository } from './group.repository.js';
 import { GroupsController } from './groups.controller.js';
@@ -21,6 +22,7 @@ import { MemberRuns } from './members/member-runs.js';
     GroupRepository,
     GroupsService,
     GroupWaits,
+    GroupMetrics,
     MemberRuns,
     GroupPlanner,
     ArrayMembers,
@@ -29,6 +31,6 @@ import { MemberRuns } from './members/member-runs.js';
     DependenciesJob,
     InputSupply,
   ],
-  exports: [GroupPlanner, GroupRepository],
+  exports: [GroupPlanner],
 })
 export class GroupsModule {}

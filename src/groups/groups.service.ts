@@ -6,21 +6,17 @@ import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import type { GroupEntity } from '../database/entities/group.entity.js';
 import { violatesKey } from '../database/failover/unavailable.js';
 import type { Page } from '../database/sql/read-page.js';
+import { toAwaitedEndDto } from '../runs/dto/dependency.dto.js';
 import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import type { BatchChange } from '../runs/journal/command.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import { IdempotencyMismatch } from '../runs/run.errors.js';
-import {
-  toGroupDto,
-  type AwaitedEndDto,
-  type GroupDto,
-  type GroupGraphDto,
-  type GroupNodeDto,
-} from './dto/group.dto.js';
+import { listAwaited } from '../runs/storage/groups.js';
+import { toGroupDto, type GroupDto, type GroupGraphDto, type GroupNodeDto } from './dto/group.dto.js';
 import type { CreateGroupDto, ListGroupsQueryDto } from './dto/group-requests.dto.js';
 import { GROUP_LEDGER } from './group-ledger.js';
-import { GroupRepository, listAwaited, stopGroup, type FoundNode } from './group.repository.js';
+import { GroupRepository, stopGroup, type FoundNode } from './group.repository.js';
 import { GroupNotFound, GroupRejected } from './groups.errors.js';
 import { ArrayMembers } from './members/array-members.js';
 import { batchOf, GroupPlanner, previewOf, type GroupOrigin } from './members/group-planner.js';
@@ -204,13 +200,4 @@ export class GroupsService {
     ]);
     return toGroupDto(group, { failed, waitingFor: awaited.map(toAwaitedEndDto) });
   }
-}
-
-export function toAwaitedEndDto({
-  parentId,
-  isGroup,
-  state,
-  need: when,
-}: Awaited<ReturnType<typeof listAwaited>>[number]): AwaitedEndDto {
-  return { ...(isGroup ? { group: parentId } : { run: parentId }), state, when };
 }

@@ -13,8 +13,8 @@ import type { Run } from './machine/run.js';
 /**
  * Tables whose rows are removed with their run. Not among them: the audit log, which is
  * kept; idempotency keys, which expire by themselves, so that a repeated request does not create a second run; feeds (see
- * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes; rows of
- * `queue` and `executions`, which end with the run.
+ * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes; what the run
+ * depends on, which its key removes; rows of `queue` and `executions`, which end with the run.
  */
 const CHILD_TABLES = ['events', 'attempts'] as const;
 
@@ -35,6 +35,13 @@ const RETENTION_LOCK = '2954417083366102';
 
 export const RUNS_PER_BATCH = 500;
 
+/** The body of an array may be large. */
+const GROUPS_PER_BATCH = 100;
+
+/** Whether a run `r` is of a group that is not removed yet. It is removed before its members, so that no retry finds a part of them. */
+// As a scalar: the planner may read all groups for `exists`.
+const IS_IN_GROUP = '(select true from groups g where g.id = r.group_id) is true';
+
 /** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
 export const EVENTS_PER_BATCH = 20_000;
 
@@ -51,7 +58,7 @@ interface Batch {
   readonly end: EndedPlace | null;
 }
 
-/** Removes runs that ended before the retention time, with everything that belongs to them. */
+/** Removes runs and groups that ended before the retention time, with everything that belongs to them. */
 @Injectable()
 export class RunRetention {
   constructor(
@@ -61,7 +68,7 @@ export class RunRetention {
 
   @ScheduledJob({
     name: 'run_retention',
-    description: 'removes runs that ended before the retention time',
+    description: 'removes runs and groups that ended before the retention time',
     ...RETENTION,
     everyMs: 10 * MINUTE,
   })
@@ -78,8 +85,34 @@ export class RunRetention {
     if (runRetentionDays === 0) return 0;
     const before = new Date(now.getTime() - runRetentionDays * DAY_MS);
     let removed = 0;
+    await this.#removeGroups(before, stop);
     for (const state of TERMINAL_STATES) removed += await this.#remove({ state, before, now }, stop);
     return removed;
+  }
+
+  /** Removes groups; their members, which ended before, are due from then on. Reads groups that were created before the time, oldest first. */
+  async #removeGroups(before: Date, stop: AbortSignal | undefined): Promise<void> {
+    await inBatches(GROUPS_PER_BATCH, stop, () =>
+      paced(stop, async () => {
+        const removed = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
+          execute(
+            manager,
+            `delete from groups
+              where id in (
+                      select id
+                        from groups
+                       where created_at < $1::timestamptz
+                         and ended_at < $1::timestamptz
+                       order by created_at, id
+                       limit ${GROUPS_PER_BATCH}
+                         for update skip locked
+                    )`,
+            [before.toISOString()],
+          ),
+        );
+        return removed ?? 0;
+      }),
+    );
   }
 
   async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
@@ -135,9 +168,9 @@ export class RunRetention {
       manager,
       `select id,
               created_at as "createdAt",
-              finished_at < $2::timestamptz as "isDue",
+              finished_at < $2::timestamptz and not (${IS_IN_GROUP}) as "isDue",
               event_count as events
-         from runs
+         from runs r
         where outcome = $1::text
           and max_attempts > 0
           and created_at < $2::timestamptz
@@ -149,7 +182,7 @@ export class RunRetention {
   }
 
   /**
-   * Locks those of the runs that can be removed: they are still in the state, ended before the time, and none of their
+   * Locks those of the runs that can be removed: they are still in the state, ended before the time, are in no group, and none of their
    * events is on a feed, which the oldest entry of the feed tells. Skips runs that others have locked.
    */
   async lockDue(
@@ -165,6 +198,7 @@ export class RunRetention {
         where r.id = any($1::uuid[])
           and r.outcome = $2::text
           and r.finished_at < $3::timestamptz
+          and not (${IS_IN_GROUP})
           and ((select oldest_at from feed_topics where topic = r.topic)
                <= (
                  select t + interval '${FEED_DISORDER}'

@@ -6,13 +6,16 @@ import { sendNotice } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows } from '../database/sql/sql.js';
 import { HELD } from '../runs/machine/run.js';
-import type { OpenRun } from './fires/plan-fires.js';
+import type { OpenItem } from './fires/plan-fires.js';
 
 /** Seconds for which other processes leave a schedule alone that one fires. */
 const LEASE_S = 10;
 
 /** Runs of a schedule that the next one replaces, at most: as many as a backfill makes. */
 const MAX_REPLACED = 1_000;
+
+/** Runs of a schedule for which one waits that waits for others as well, at most. */
+const MAX_AWAITED = 50;
 
 /** First half of the advisory locks of schedules; the second is a hash of the id. */
 const PUT_LOCK = 1_417_208_836;
@@ -35,12 +38,36 @@ const PUT = `insert into ${SCHEDULES.name} as s (${SCHEDULES.columns(STORED)})
           set ${SCHEDULES.set(STORED, 'excluded')}, revision = s.revision + 1, failed_in_row = 0
     returning ${SCHEDULES.select('s')}`;
 
+/** Whether a run or group `one` of `schedules s` waits for another one of it, beside or instead of what its body names. */
+const waitsForOwn = (child: 'child_run' | 'child_group'): string => `exists (
+                       select
+                         from dependencies d
+                         left join runs r on not d.is_group and r.id = d.parent_id
+                         left join groups g on d.is_group and g.id = d.parent_id
+                        where d.${child} = one.id
+                          and d.outcome is null
+                          and coalesce(r.schedule_id, g.schedule_id) = s.id
+                     )`;
+
 /** The newest runs of `schedules s` that ended so, as many as pause it by their failures. */
 const newestEnded = (outcome: string): string => `(
                         select one.outcome, one.created_at, one.id
                           from runs one
-                         where one.schedule_id = s.id
+                         where s.run is not null
+                           and one.schedule_id = s.id
+                           and one.group_id is null
                            and one.outcome = '${outcome}'
+                           and one.created_at >= s.failures_since
+                         order by one.created_at desc, one.id desc
+                         limit s.pause_after_failures
+                      )`;
+
+const NEWEST_GROUPS = `(
+                        select upper(one.state) as outcome, one.created_at, one.id
+                          from groups one
+                         where s.run is null
+                           and one.schedule_id = s.id
+                           and one.state <> 'open'
                            and one.created_at >= s.failures_since
                          order by one.created_at desc, one.id desc
                          limit s.pause_after_failures
@@ -49,8 +76,11 @@ const newestEnded = (outcome: string): string => `(
 /** A schedule to be stored. */
 export type StoredSchedule = Pick<ScheduleEntity, (typeof STORED)[number]>;
 
-/** A fire with the state of its run; null without one, or when it was removed. */
-export type ShownFire = ScheduleFireEntity & { readonly runState: string | null };
+/** A fire with the state of its run or group; null without one, or when it was removed. */
+export type ShownFire = ScheduleFireEntity & {
+  readonly runState: string | null;
+  readonly groupState: string | null;
+};
 
 /** A schedule that a process has taken to fire it. */
 export type TakenSchedule = ScheduleEntity & { readonly now: Date };
@@ -77,10 +107,11 @@ export class ScheduleRepository {
 
   /** Stores a schedule as a whole, and tells every process when it is due. */
   async put(manager: EntityManager, schedule: StoredSchedule, now: Date): Promise<ScheduleEntity> {
-    const { run, labels, cron, applied } = schedule;
+    const { run, group, labels, cron, applied } = schedule;
     const values = {
       ...schedule,
-      run: stringifyJson(run),
+      run: run && stringifyJson(run),
+      group: group && stringifyJson(group),
       labels: labels && stringifyJson(labels),
       cron: cron && stringifyJson(cron),
       applied: applied && stringifyJson(applied),
@@ -149,7 +180,7 @@ export class ScheduleRepository {
     return [...(found.get(id) ?? [])];
   }
 
-  /** The newest fires of each schedule, the newest first, with the states of their runs. */
+  /** The newest fires of each schedule, the newest first, with the states of their runs and groups. */
   async newestFires(
     ids: readonly string[],
     limit: number,
@@ -157,7 +188,7 @@ export class ScheduleRepository {
   ): Promise<ReadonlyMap<string, readonly ShownFire[]>> {
     const found = await rows<ShownFire>(
       this.dataSource,
-      `select ${FIRES.select('f')}, r.state as "runState"
+      `select ${FIRES.select('f')}, r.state as "runState", g.state as "groupState"
          from unnest($1::text[]) as s (id)
         cross join lateral (
           select *
@@ -168,6 +199,7 @@ export class ScheduleRepository {
            limit $3::integer
         ) f
          left join runs r on r.id = f.run_id
+         left join groups g on g.id = f.group_id
         order by f.schedule_id, f.id desc`,
       [ids, before, limit],
     );
@@ -180,9 +212,10 @@ export class ScheduleRepository {
   findFires(id: string, times: readonly Date[]): Promise<ShownFire[]> {
     return rows(
       this.dataSource,
-      `select ${FIRES.select('f')}, r.state as "runState"
+      `select ${FIRES.select('f')}, r.state as "runState", g.state as "groupState"
          from ${FIRES.name} f
          left join runs r on r.id = f.run_id
+         left join groups g on g.id = f.group_id
         where f.schedule_id = $1::text
           and f.nominal_at = any($2::timestamptz[])
           and f.outcome <> 'skipped_missed'`,
@@ -234,31 +267,45 @@ export class ScheduleRepository {
     return row?.ms ?? null;
   }
 
-  /** The runs of each schedule that have not ended, as far as its rule for overlaps depends on them: one that waits, then the oldest. */
-  async listOpen(ids: readonly string[]): Promise<ReadonlyMap<string, readonly OpenRun[]>> {
-    const found = await rows<OpenRun & { readonly scheduleId: string }>(
+  /**
+   * The groups of each schedule, and its runs in no group, that have not ended, as far as its rule for overlaps depends on them: one that
+   * waits, then the oldest.
+   */
+  async listOpen(ids: readonly string[]): Promise<ReadonlyMap<string, readonly OpenItem[]>> {
+    const found = await rows<OpenItem & { readonly scheduleId: string }>(
       this.dataSource,
-      `select s.id as "scheduleId", r.id, r.not_before is not distinct from $2::timestamptz as "isHeld"
+      `select s.id as "scheduleId", o.id, o.is_group as "isGroup", o.is_held as "isHeld"
          from ${SCHEDULES.name} s
         cross join lateral (
-          select one.id, one.created_at, one.not_before
-            from runs one
-           where one.schedule_id = s.id
-             and one.outcome = 'OPEN'
-           order by (one.not_before is not distinct from $2::timestamptz) desc, one.created_at, one.id
-           limit case s.overlap when 'cancel_previous' then ${MAX_REPLACED} else 2 end
-        ) r
+          select *
+            from (
+              select one.id, false as is_group, one.created_at,
+                     one.not_before is not distinct from $2::timestamptz
+                     and (one.waits_for is null or ${waitsForOwn('child_run')}) as is_held
+                from runs one
+               where one.schedule_id = s.id
+                 and one.outcome = 'OPEN'
+                 and one.group_id is null
+               union all
+              select one.id, true, one.created_at, one.waits_for is not null and ${waitsForOwn('child_group')}
+                from groups one
+               where one.schedule_id = s.id
+                 and one.state = 'open'
+            ) each
+           order by is_held desc, created_at, id
+           limit case s.overlap when 'cancel_previous' then ${MAX_REPLACED} else ${MAX_AWAITED} end
+        ) o
         where s.id = any($1::text[])
           and s.overlap <> 'allow'
-        order by "isHeld" desc, r.created_at, r.id`,
+        order by o.is_held desc, o.created_at, o.id`,
       [ids, HELD.toISOString()],
     );
-    const bySchedule = new Map<string, OpenRun[]>(ids.map((id) => [id, []]));
-    for (const { scheduleId, ...run } of found) bySchedule.get(scheduleId)?.push(run);
+    const bySchedule = new Map<string, OpenItem[]>(ids.map((id) => [id, []]));
+    for (const { scheduleId, ...item } of found) bySchedule.get(scheduleId)?.push(item);
     return bySchedule;
   }
 
-  /** Those of the schedules whose last runs have all FAILED, as many as pause them. */
+  /** Those of the schedules whose last runs, or groups, have all FAILED, as many as pause them. */
   async listFailing(ids: readonly string[], manager?: EntityManager): Promise<readonly string[]> {
     const found = await rows<{ id: string }>(
       manager ?? this.dataSource,
@@ -268,7 +315,10 @@ export class ScheduleRepository {
           select count(*) as failures
             from (
               select outcome
-                from (${['FAILED', 'COMPLETED', 'CANCELLED'].map(newestEnded).join(' union all ')}) ended
+                from (
+                  ${['FAILED', 'COMPLETED', 'CANCELLED'].map(newestEnded).join(' union all ')}
+                  union all ${NEWEST_GROUPS}
+                ) ended
                order by created_at desc, id desc
                limit s.pause_after_failures
             ) last
@@ -283,18 +333,35 @@ export class ScheduleRepository {
     return found.map(({ id }) => id);
   }
 
-  /** Ids of runs that wait for another run of their schedule, which has ended. */
+  /** Ids of runs that wait for another run or group of their schedule, which has ended. */
   async listReleasable(limit: number): Promise<readonly string[]> {
     const found = await rows<{ id: string }>(
       this.dataSource,
-      `select h.id
-         from runs h
-        where h.not_before = $1::timestamptz
-          and not exists (
+      `with held as materialized (
+         select distinct h.schedule_id, h.group_id
+           from runs h
+          where h.not_before = $1::timestamptz
+            and h.waits_for is null
+       )
+       select h.id
+         from held w
+         join runs h on h.schedule_id = w.schedule_id
+          and h.outcome = 'OPEN'
+          and h.group_id is not distinct from w.group_id
+          and h.not_before = $1::timestamptz
+          and h.waits_for is null
+        where not exists (
                 select from runs o
-                 where o.schedule_id = h.schedule_id
+                 where o.schedule_id = w.schedule_id
                    and o.outcome = 'OPEN'
-                   and o.not_before is distinct from $1::timestamptz
+                   and o.group_id is null
+                   and (o.not_before is distinct from $1::timestamptz or o.waits_for is not null)
+              )
+          and not exists (
+                select from groups o
+                 where o.schedule_id = w.schedule_id
+                   and o.state = 'open'
+                   and o.id is distinct from w.group_id
               )
         limit $2::integer`,
       [HELD.toISOString(), limit],

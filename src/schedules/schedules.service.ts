@@ -8,7 +8,6 @@ import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.
 import type { Page } from '../database/sql/read-page.js';
 import { currentTime } from '../database/sql/sql.js';
 import type { ScheduleEntity } from '../database/entities/schedule.entity.js';
-import { RunBodies } from '../definitions/run-bodies.js';
 import { mergeLabels, areTooMany, MAX_LABELS } from '../runs/machine/run.js';
 import {
   toScheduleDto,
@@ -24,7 +23,7 @@ import type {
   PutScheduleDto,
   TimesDto,
 } from './dto/schedule-requests.dto.js';
-import { FiresService } from './fires/fires.service.js';
+import { ScheduleBodies } from './fires/schedule-bodies.js';
 import { SERVICE } from './fires/schedule-ledger.js';
 import { ScheduleRepository, type StoredSchedule } from './schedule.repository.js';
 import { advanceTo, firstTime, type Timing } from './schedule-times.js';
@@ -45,24 +44,13 @@ const COMPARED_IDS = 100;
 /** Fires that one statement removes before their schedule. */
 const FIRES_PER_BATCH = 5_000;
 
-/** What texts of its runs may refer to beside inputs. */
-const FACTS: ReadonlySet<string> = new Set([
-  'run.id',
-  'run.name',
-  'schedule.time',
-  'schedule.date',
-  'schedule.previous',
-  'schedule.next',
-]);
-
 /** The use cases of schedules, but for those that make runs. */
 @Injectable()
 export class SchedulesService {
   constructor(
     private readonly dataSource: DataSource,
     private readonly schedules: ScheduleRepository,
-    private readonly bodies: RunBodies,
-    private readonly fires: FiresService,
+    private readonly bodies: ScheduleBodies,
   ) {}
 
   /** Stores a schedule, or replaces it. @param isDryRun only tells what would be stored @throws InvalidRequest */
@@ -253,7 +241,8 @@ export class SchedulesService {
     const definition = {
       description: body.description ?? null,
       labels: Object.keys(labels).length === 0 ? null : labels,
-      run: body.run,
+      run: body.run ?? null,
+      group: body.group ?? null,
       cron: body.cron ?? null,
       everyS: body.every_s ?? null,
       offsetS: body.offset_s ?? 0,
@@ -267,21 +256,22 @@ export class SchedulesService {
       pauseAfterFailures: body.pause_after_failures ?? null,
     } as const;
     const problems = new Problems();
+    if ((definition.run === null) === (definition.group === null))
+      problems.add('exactly one of run and group must be given');
     if (definition.startsAt && definition.endsAt && definition.startsAt > definition.endsAt)
       problems.add('ends_at must not be before starts_at');
     if (areTooMany(mergeLabels(labels))) problems.add(`labels must have at most ${MAX_LABELS} entries`);
     problems.throwIfAny();
     const now = await currentTime(this.dataSource);
     try {
-      await this.bodies.check(body.run, FACTS);
-      await this.fires.makeRun({ ...definition, id }, timetable.next(now) ?? now, by);
+      await this.bodies.check({ ...definition, id }, timetable.next(now) ?? now, by);
     } catch (error) {
       if (!(error instanceof DomainError) || error.kind === 'switched-off') throw error;
       const { message, errors = [], kind } = error;
       const lines = kind === 'invalid' && errors.length > 0 ? errors : [message, ...errors];
       throw new InvalidRequest(
         VALIDATION_FAILED,
-        lines.map((line) => `run: ${line}`),
+        lines.map((line) => `${definition.run === null ? 'group' : 'run'}: ${line}`),
       );
     }
     return definition;
@@ -289,8 +279,11 @@ export class SchedulesService {
 }
 
 /** Why a schedule is paused whose runs fail. */
-export function failingNote({ pauseAfterFailures }: Pick<ScheduleEntity, 'pauseAfterFailures'>): string {
-  return `The last ${pauseAfterFailures} runs have FAILED`;
+export function failingNote({
+  pauseAfterFailures,
+  run,
+}: Pick<ScheduleEntity, 'pauseAfterFailures' | 'run'>): string {
+  return `The last ${pauseAfterFailures} ${run === null ? 'groups' : 'runs'} have FAILED`;
 }
 
 /** What a body determines of a schedule. */

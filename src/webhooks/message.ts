@@ -1,9 +1,11 @@
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clip } from '@longshore/common/json/text';
+import type { GroupEntity } from '../database/entities/group.entity.js';
 import type { ScheduleFireEntity } from '../database/entities/schedule.entity.js';
 import type { WebhookConditions, WebhookEvent, WebhookPart } from '../database/entities/webhook.entity.js';
 import { mergeLabels, type RunRecord } from '../runs/machine/run.js';
+import { countsOf } from '../runs/storage/groups.js';
 import type { Message } from './delivery/webhook-sender.js';
 
 /** Characters of an error message that are sent. */
@@ -31,6 +33,9 @@ export interface RunFacts extends Pick<
   | 'topic'
   | 'scheduleId'
   | 'scheduleTime'
+  | 'groupId'
+  | 'groupRef'
+  | 'arrayIndex'
   | 'createdAt'
   | 'errorMessage'
   | 'cause'
@@ -57,6 +62,28 @@ export interface SkippedFire extends Pick<
   readonly labels: RunFacts['labels'];
 }
 
+/** What is read of a group that has ended. */
+export const ENDED_GROUP = [
+  'id',
+  'name',
+  'labels',
+  'state',
+  'size',
+  'created',
+  'pending',
+  'assigned',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+  'scheduleId',
+  'scheduleTime',
+  'endings',
+  'endOrder',
+  'endedAt',
+] as const satisfies readonly (keyof GroupEntity)[];
+export type EndedGroup = Pick<GroupEntity, (typeof ENDED_GROUP)[number]>;
+
 /** The webhook events that an event of a run may be. */
 export function webhookEventsOf({ type, state }: Pick<RunMoment, 'type' | 'state'>): WebhookEvent[] {
   switch (type) {
@@ -82,7 +109,7 @@ export function hasHappened(event: WebhookEvent, { isRecovery, isRepeated }: Run
   return event === 'run.recovered' ? isRecovery : !(event === 'run.started' && isRepeated);
 }
 
-/** Whether a run, or a time of a schedule, has a value of each list. */
+/** Whether a run, a group, or a time of a schedule has a value of each list. */
 export function meets({ topic, definition, schedule, label }: WebhookConditions, run: Conditional): boolean {
   const labels = Object.entries(mergeLabels(run.labels) ?? {});
   return (
@@ -121,13 +148,36 @@ export function runMessage(
     definition: run.definitionId,
     version: run.definitionVersion,
     topic: run.topic,
-    schedule: run.scheduleId === null ? null : { id: run.scheduleId, time: run.scheduleTime },
-    group: null,
+    schedule: scheduleOf(run),
+    group: run.groupId === null ? null : { id: run.groupId, ref: run.groupRef, index: run.arrayIndex },
     duration_ms: isEnd && startedAt && finishedAt ? finishedAt.getTime() - startedAt.getTime() : null,
-    url: base === undefined ? null : `${base.replace(/\/$/, '')}/ui/runs/${runId}`,
+    url: urlOf(base, `runs/${runId}`),
     ...(include.includes('outputs') && { outputs: isEnd ? run.outputs : null }),
   };
   return message(event, [runId, ...(index === null ? [] : [index])], runId, t, data);
+}
+
+/** The message about the end of a group. @param base as for a run */
+export function groupMessage(group: EndedGroup, endedAt: Date, base: string | undefined): Message {
+  const { id, name, labels, state, size, endings } = group;
+  return message('group.ended', [id, endings], id, endedAt.toISOString(), {
+    group: id,
+    name,
+    labels: labels ?? {},
+    state,
+    size,
+    counts: countsOf(group),
+    schedule: scheduleOf(group),
+    url: urlOf(base, `groups/${id}`),
+  });
+}
+
+function scheduleOf({ scheduleId: id, scheduleTime: time }: Pick<RunFacts, 'scheduleId' | 'scheduleTime'>) {
+  return id === null ? null : { id, time };
+}
+
+function urlOf(base: string | undefined, page: string): string | null {
+  return base === undefined ? null : `${base.replace(/\/$/, '')}/ui/${page}`;
 }
 
 /** The message about times of a schedule for which no run was made. */

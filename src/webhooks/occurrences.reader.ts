@@ -1,6 +1,6 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { NIL } from 'uuid';
+import { MAX, NIL } from 'uuid';
 import { Settings } from '../config/settings.js';
 import type {
   WebhookEntity,
@@ -8,6 +8,7 @@ import type {
   WebhookGap,
   WebhookPosition,
 } from '../database/entities/webhook.entity.js';
+import { GroupEntity } from '../database/entities/group.entity.js';
 import { ScheduleFireEntity } from '../database/entities/schedule.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { rows } from '../database/sql/sql.js';
@@ -15,11 +16,14 @@ import { decodeEventCursor, EVENT_DISORDER_MS, RunEvents } from '../runs/run-eve
 import { readRunFacts } from './run-facts.js';
 import type { Message } from './delivery/webhook-sender.js';
 import {
+  ENDED_GROUP,
   fireMessage,
+  groupMessage,
   hasHappened,
   meets,
   runMessage,
   webhookEventsOf,
+  type EndedGroup,
   type RunMoment,
   type SkippedFire,
 } from './message.js';
@@ -30,6 +34,7 @@ const NEVER = '9999-12-31T00:00:00.000Z';
 /** Greater than every id. */
 const MAX_ID = '9223372036854775807';
 const FIRES = new EntityTable(ScheduleFireEntity);
+const GROUPS = new EntityTable(GroupEntity);
 
 /** What of a webhook decides what it is told. */
 export type Subscription = Pick<WebhookEntity, 'id' | 'events' | 'conditions' | 'include'>;
@@ -73,6 +78,8 @@ export class OccurrencesReader {
       createdId: NIL,
       firesOrder: order,
       firesId: MAX_ID,
+      groupsOrder: order,
+      groupsId: MAX,
       from,
       readAt: from,
     };
@@ -93,6 +100,10 @@ export class OccurrencesReader {
     if (webhook.events.includes('schedule.skipped')) {
       const skipped = await this.#readSkipped(webhook, position, limit);
       if (skipped) return skipped;
+    }
+    if (webhook.events.includes('group.ended')) {
+      const ended = await this.#readEnded(webhook, position, limit);
+      if (ended) return ended;
     }
     const page = await this.events.read(position.events, limit);
     const { until = NEVER } = position;
@@ -183,17 +194,40 @@ export class OccurrencesReader {
     );
     const last = found.at(-1);
     if (!last) return null;
-    const from = new Date(position.from);
-    const until = new Date(position.until ?? NEVER);
-    const wanted = found.filter(
-      ({ firedAt, scheduleId, labels }) =>
-        firedAt >= from &&
-        firedAt <= until &&
-        meets(webhook.conditions, { topic: null, definitionId: null, scheduleId, labels }),
-    );
+    const wanted = found.filter((fire) => isWanted(webhook, position, fire, fire.firedAt));
     return {
       messages: wanted.map(fireMessage),
       position: { ...position, firesOrder: last.commitOrder, firesId: last.id },
+      hasMore: true,
+    };
+  }
+
+  /** A group that was opened again since has no end. */
+  async #readEnded(
+    webhook: Subscription,
+    position: WebhookPosition,
+    limit: number,
+  ): Promise<OccurrencePage | null> {
+    const found = await rows<EndedGroup>(
+      this.dataSource.manager,
+      `select ${GROUPS.select('g', ENDED_GROUP)}
+         from groups g
+        where (g.end_order, g.id) > ($1::bigint, $2::uuid)
+          and g.end_order < commit_order_bound()
+        order by g.end_order, g.id
+        limit $3::integer`,
+      [position.groupsOrder, position.groupsId, limit],
+    );
+    const last = found.at(-1);
+    if (!last) return null;
+    const { publicUrl } = this.settings;
+    return {
+      messages: found.flatMap((group) =>
+        group.endedAt !== null && isWanted(webhook, position, group, group.endedAt)
+          ? [groupMessage(group, group.endedAt, publicUrl)]
+          : [],
+      ),
+      position: { ...position, groupsOrder: last.endOrder ?? position.groupsOrder, groupsId: last.id },
       hasMore: true,
     };
   }
@@ -240,6 +274,20 @@ export class OccurrencesReader {
       }
     });
   }
+}
+
+/** Whether what happened to a schedule or a group is within the time and the conditions. */
+function isWanted(
+  { conditions }: Subscription,
+  { from, until = NEVER }: WebhookPosition,
+  { scheduleId, labels }: Pick<EndedGroup, 'scheduleId' | 'labels'>,
+  at: Date,
+): boolean {
+  return (
+    at >= new Date(from) &&
+    at <= new Date(until) &&
+    meets(conditions, { topic: null, definitionId: null, scheduleId, labels })
+  );
 }
 
 function creationOf(runId: string, createdAt: Date): Candidate {

@@ -20,6 +20,7 @@ export async function readRunFacts(
     `select r.id is not null as found, r.name, r.labels, r.image, r.topic,
             r.definition_id as "definitionId", r.definition_version as "definitionVersion",
             r.schedule_id as "scheduleId", r.schedule_time as "scheduleTime", r.created_at as "createdAt",
+            r.group_id as "groupId", r.group_ref as "groupRef", r.array_index as "arrayIndex",
             c.error_message as "errorMessage", c.cause, c.exit_code as "exitCode",
             c.started_at as "startedAt", c.finished_at as "finishedAt",
             case when $5::boolean and octet_length(c.outputs::text) <= ${MAX_OUTPUTS} then c.outputs end as outputs,

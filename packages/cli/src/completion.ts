@@ -13,7 +13,7 @@ const PLAIN = /^[\w.:@%+=/-]+$/;
 
 type Choice = readonly [value: string, description: string];
 
-/** Lets completions of arguments name what the service has: runs, definitions and their inputs, schedules, workers. */
+/** Lets completions of arguments name what the service has: runs, groups, definitions and their inputs, schedules, workers. */
 export function completeFromService(program: Command, root: RootCommand, context: CliContext): void {
   const complete = program.commands.find((one) => one.name() === 'complete');
   complete?.hook('preAction', async (_, { args }) => {
@@ -64,9 +64,10 @@ async function addChoices(
 }
 
 /** What an argument names, by the group of its command. */
-const KINDS: Readonly<Record<string, 'runs' | 'definitions' | 'schedules' | 'workers'>> = {
+const KINDS: Readonly<Record<string, 'runs' | 'groups' | 'definitions' | 'schedules' | 'workers'>> = {
   'run run': 'runs',
   'run other': 'runs',
+  'group group': 'groups',
   'def name': 'definitions',
   'schedule schedule': 'schedules',
   'workers id': 'workers',
@@ -91,6 +92,12 @@ class Ask {
     const ids = byId.map(({ id, name, state }): Choice => [id, oneLine(`${name ?? ''} ${state}`)]);
     const names = [...byId, ...byName].map(({ name, state }): Choice => [name ?? '', state]);
     return [...ids, ...names, ['@last', 'the last run created from here'] as const].filter(isPlain);
+  }
+
+  async groups(): Promise<readonly Choice[]> {
+    const params = { query: { limit: MOST } };
+    const { data = [] } = await this.session.client.GET('/groups', { params, ...this.init });
+    return data.map(({ id, name, state }): Choice => [id, oneLine(`${name ?? ''} ${state}`)]);
   }
 
   async definitions(word: string): Promise<readonly Choice[]> {

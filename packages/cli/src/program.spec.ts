@@ -190,7 +190,7 @@ for (const option of [
 }
 
 const TOP =
-  'serve, worker, run, bulk, def, schedule, apply, workers, capacity, pause, feed, keys, secrets, webhook, login, logout, completion';
+  'serve, worker, run, bulk, def, group, schedule, apply, workers, capacity, pause, feed, keys, secrets, webhook, login, logout, completion';
 
 for (const [words, names, meant] of [
   [
@@ -258,6 +258,8 @@ for (const [words, said] of [
   [['img', '--cpus', '2'], /^unknown option '--cpus': here it is --cpu$/],
   [['img', '--retries', '2'], /^unknown option '--retries': here it is --max-attempts /],
   [['img', '--timeout', '2'], /^unknown option '--timeout': here it is --attempt-timeout /],
+  [['img', '--dependency=afterok:1'], /^unknown option '--dependency': here it is --after$/],
+  [['img', '--array', '1-3'], /^unknown option '--array': array is in the body of POST \/groups$/],
   [['img', '--env-from', 's'], /^unknown option '--env-from': here it is --secrets-from /],
   [
     ['img', '-v', '/data:/data'],

@@ -9,6 +9,7 @@ import { addBulk } from './commands/bulk.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
 import { addFeed } from './commands/feed.js';
+import { addGroups } from './commands/groups.js';
 import { addKeys } from './commands/keys.js';
 import { addLogin } from './commands/login.js';
 import { addPauses } from './commands/pauses.js';
@@ -53,6 +54,7 @@ export function makeProgram(context: CliContext): Command {
   addRerun(run, context);
   addBulk(program, context);
   addDefinitions(program, context);
+  addGroups(program, context);
   addSchedules(program, context);
   addApply(program, context);
   addWorkers(program, context);

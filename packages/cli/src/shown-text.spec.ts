@@ -49,6 +49,7 @@ const explained = {
   counts: null,
   requirements: null,
   concurrency: null,
+  waiting_for: new Array<never>(),
   paused_by: new Array<never>(),
   schedule: null,
   missing_secrets: new Array<string>(),

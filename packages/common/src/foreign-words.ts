@@ -134,6 +134,16 @@ export const FOREIGN_WORDS: readonly ForeignWords[] = [
     field: 'concurrency',
     note: '{"key": "...", "limit": n}',
   },
+  {
+    there: ['dependency', 'dependencies', 'upstream', 'needs', 'after'],
+    field: 'depends_on',
+    note: '[{"run": "..."}]',
+  },
+  {
+    there: ['array', 'arrayProperties', 'completions', 'matrix', 'foreach'],
+    field: null,
+    note: 'is in the body of POST /groups',
+  },
   { there: ['topic', 'notify'], field: 'event_delivery.topic' },
   {
     there: ['clientToken', 'idempotency_key', 'dedupe_key'],

@@ -75,6 +75,19 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazyPage(() => import('./pages/schedules/schedule-page.js')),
   },
   {
+    path: '/groups',
+    title: 'Groups',
+    scopes: ['client'],
+    nav: { icon: 'groups', shortcut: 'u' },
+    page: lazyPage(() => import('./pages/groups/groups-page.js')),
+  },
+  {
+    path: '/groups/:id',
+    title: 'Group',
+    scopes: ['client'],
+    page: lazyPage(() => import('./pages/groups/group-page.js')),
+  },
+  {
     path: '/feed',
     title: 'Feed',
     scopes: ['client'],

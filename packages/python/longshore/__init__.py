@@ -9,14 +9,16 @@
 
 from .client import Longshore
 from .connection import __version__ as __version__
-from .errors import ConfigurationError, LongshoreError, Refused, RunCancelled, RunFailed, Unreachable
+from .errors import ConfigurationError, GroupFailed, LongshoreError, Refused, RunCancelled, RunFailed, Unreachable
 from .lines import LogLine
 from .futures import RunFuture
-from .run import Run
+from .run import Group, Run
 from .sweep import Sweep
 
 __all__ = [
     "ConfigurationError",
+    "Group",
+    "GroupFailed",
     "LogLine",
     "Longshore",
     "LongshoreError",

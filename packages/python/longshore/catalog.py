@@ -107,11 +107,11 @@ class Catalog(Connection):
         self._ask("DELETE", f"/secrets/{quoted(name)}")
 
     def _pages(
-        self, path: str, cursor_of: Callable[[JsonObject], str], *, most: Optional[int] = None
+        self, path: str, cursor_of: Callable[[JsonObject], str], *, most: Optional[int] = None, **filters: Any
     ) -> Iterator[JsonObject]:
         after: Optional[str] = None
         while True:
-            answer = self._ask("GET", path, query={"limit": min(PAGE, most or PAGE), "after": after})
+            answer = self._ask("GET", path, query={**filters, "limit": min(PAGE, most or PAGE), "after": after})
             for each in self._read_json(answer):
                 yield each
                 after = cursor_of(each)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from .catalog import Catalog
-from .found import Found
+from .groups import Groups
 from .many import Many
 
 
-class Longshore(Many, Found, Catalog):
+class Longshore(Many, Groups):
     """A client of one service.
 
     url, key: where the service is and who calls it. Without them: SERVICE_URL and SERVICE_API_KEY, then what `longshore login`

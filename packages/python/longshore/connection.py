@@ -210,3 +210,8 @@ def _refusal_of(answer: Answer) -> Refused:
 def _seconds(text: Optional[str]) -> float:
     seconds = int(text) if text is not None and re.fullmatch("[0-9]{1,4}", text) else 0
     return float(seconds) if seconds < 3600 else 0.0
+
+
+def hold_s(deadline: Optional[float]) -> int:
+    """For how many seconds the service is to hold a request."""
+    return WAIT_S if deadline is None else max(0, math.ceil(min(WAIT_S, deadline - time.monotonic())))

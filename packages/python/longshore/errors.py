@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, List, Optional
 
 from .lines import shown_line
-from .run import Run
+from .run import Group, Run
 
 LOG_INTRO = " Its last log lines:\n"
 """Before the lines of the log in the error message of a worker."""
@@ -68,3 +68,17 @@ class RunCancelled(LongshoreError):
 
     def __str__(self) -> str:
         return f"run {self.run.id} was cancelled" + (f": {self.reason}" if self.reason else "")
+
+
+class GroupFailed(LongshoreError):
+    """A group has failed or was cancelled."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        super().__init__(group)
+
+    def __str__(self) -> str:
+        data = self.group.data
+        failed = data["failed_indexes"] or ", ".join(data["failed_refs"])
+        parts = [f"group {self.group.id} is {self.group.state}", data["reason"], failed and f"failed: {failed}"]
+        return "; ".join(part for part in parts if part)

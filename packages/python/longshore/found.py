@@ -12,7 +12,7 @@ from .runs import Runs
 
 FILTERS = frozenset(
     ("state", "op_definition", "image", "topic", "selector", "concurrency_key", "label", "name", "name_prefix", "cause")
-    + ("exit_code", "worker_id", "created_by", "rerun_of", "schedule")
+    + ("exit_code", "worker_id", "created_by", "rerun_of", "schedule", "group")
 )
 TIMES = {
     "created_since": "created[gte]",
@@ -31,7 +31,7 @@ class Found(Runs):
         """Yields the runs that match all filters, newest first, without their events; pages are read as they are needed.
 
         filters: `state`, `op_definition`, `image`, `topic`, `selector`, `concurrency_key`, `label`, `name`, `name_prefix`,
-            `cause`, `exit_code`, `worker_id`, `created_by` (`"me"`: this API key), `rerun_of`, `schedule` as in `GET /runs`;
+            `cause`, `exit_code`, `worker_id`, `created_by` (`"me"`: this API key), `rerun_of`, `schedule`, `group` as in `GET /runs`;
             `created_since`, `created_until`, `ended_since` and `ended_until`, each a datetime with a time zone or a timedelta
             before now.
             `label` is a dict, `"key=value"`, `"key"`, or a list of these.

@@ -1,4 +1,4 @@
-"""A run as the service shows it."""
+"""Runs and groups as the service shows them."""
 
 from __future__ import annotations
 
@@ -110,6 +110,40 @@ class Run:
     @property
     def error_message(self) -> Optional[str]:
         return self.summary.get("error_message")
+
+
+@dataclass(frozen=True, repr=False)
+class Group:
+    """A group as the service answered it. `data` has every field, by its name in the API."""
+
+    data: JsonObject
+
+    def __repr__(self) -> str:
+        name = f" '{_brief(self.data['name'])}'" if self.data.get("name") else ""
+        return f"<Group {self.id} {self.state} {self.progress} %{name}>"
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
+
+    @property
+    def state(self) -> str:
+        """open, completed, failed or cancelled."""
+        return str(self.data["state"])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state != "open"
+
+    @property
+    def progress(self) -> int:
+        """How many of 100 runs have ended."""
+        return int(self.data["progress"])
+
+    @property
+    def counts(self) -> Dict[str, int]:
+        """Numbers of runs by state, and of those of an array that are not created yet (`uncreated`)."""
+        return dict(self.data["counts"])
 
 
 AnyRun = Union[Run, str]

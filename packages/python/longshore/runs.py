@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import math
 import os
 import time
 import uuid
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .connection import WAIT_S
+from .connection import hold_s
 from .errors import Refused, RunCancelled, RunFailed
 from .reads import Reads
 from .run import AnyRun, JsonObject, Run, id_of, quoted
@@ -92,7 +91,7 @@ class Runs(Reads):
         changes: fields of the request that replace those of the run's, such as `inputs={"text": "b"}`, each as a whole; None is
             as if the request had not given it; labels are merged. Name and `start_at` are not taken over.
         """
-        body = {"definition_version": definition_version, "changes": _with_files(changes)}
+        body = {"definition_version": definition_version, "changes": with_files(changes)}
         return self._create(f"/runs/{id_of(run)}/rerun", {}, body, idempotency_key)
 
     def wait(
@@ -113,8 +112,7 @@ class Runs(Reads):
             raise ValueError("until must be 'ended' or 'started'")
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            hold = WAIT_S if deadline is None else max(0, math.ceil(min(WAIT_S, deadline - time.monotonic())))
-            found = self._read(run, {"wait": hold, "until": until}, deadline)
+            found = self._read(run, {"wait": hold_s(deadline), "until": until}, deadline)
             if found.has_ended or (until == "started" and found.state == "RUNNING"):
                 return self._checked(found, deadline) if check else found
             if deadline is not None and time.monotonic() >= deadline:
@@ -131,7 +129,7 @@ class Runs(Reads):
     ) -> Run:
         # The service keeps a key for two days, far longer than the patience with a lost answer.
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        given = _with_files({name: value for name, value in body.items() if value is not None})
+        given = with_files({name: value for name, value in body.items() if value is not None})
         return Run(self._object("POST", path, query=query, body=given, headers=headers))
 
     def _checked(self, run: Run, deadline: Optional[float] = None) -> Run:
@@ -142,7 +140,7 @@ class Runs(Reads):
         return run
 
 
-def _with_files(fields: Mapping[str, Any]) -> JsonObject:
+def with_files(fields: Mapping[str, Any]) -> JsonObject:
     """Fields of a request as the API takes them."""
     files = fields.get("files")
     if files is None:

@@ -7,15 +7,23 @@ import type { Demand } from './demand.reader.js';
 
 /** The pending runs by the reason for which they wait; those of kinds that were not read count as `queue`. */
 export function countReasons(
-  { all, startAt, held, paused, kinds }: Pick<Demand, 'all' | 'startAt' | 'held' | 'paused' | 'kinds'>,
+  {
+    all,
+    startAt,
+    held,
+    dependent,
+    paused,
+    kinds,
+  }: Pick<Demand, 'all' | 'startAt' | 'held' | 'dependent' | 'paused' | 'kinds'>,
   workers: readonly PooledWorker[],
   strategy: SchedulingStrategy,
 ): ReasonCounts {
   const { ready, waiting, heldBack } = all;
   const counts = noneByReason();
   counts.start_at = startAt;
+  counts.dependency = dependent;
   counts.paused = paused;
-  counts.back_off = waiting.runs - startAt - held - paused;
+  counts.back_off = waiting.runs - startAt - held - dependent - paused;
   counts.concurrency = heldBack + held;
   counts.queue = ready.runs - heldBack;
   const ofWorkers = new WorkerKinds(workers);

@@ -27,7 +27,7 @@ export interface DemandSum extends Shape {
 export interface RunNumbers {
   /** Pending and in the queue, without paused ones. */
   readonly ready: number;
-  /** Pending, in back-off, before their `start_at` or paused. */
+  /** Pending, in back-off, before their `start_at`, behind a dependency or paused. */
   readonly waiting: number;
   /** Assigned to a worker or running on it. */
   readonly inExecution: number;
@@ -63,8 +63,10 @@ export interface Demand {
   readonly startAt: number;
   /** How many of the waiting runs a pause holds. */
   readonly paused: number;
-  /** How many of the waiting runs wait for the end of another run. */
+  /** How many of the waiting runs wait for the end of the run of their schedule before. */
   readonly held: number;
+  /** How many of the waiting runs depend on runs or groups. */
+  readonly dependent: number;
   /** The largest kinds of ready runs. */
   readonly kinds: readonly KindDemand[];
   /** True: there may be more pending runs than were counted. */
@@ -162,8 +164,9 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
      ),
      waiting as materialized (
        select id, requirement_id, ${CPU_MILLIS} as cpu_millis, ram_mb, vram_mb,
-              ${GPUS} as gpus, not_before = start_at as is_start, not_before = '${HELD.toISOString()}' as is_held,
-              not_before = '${HELD.toISOString()}' and exists (select from pauses p where ${HOLDS}) as is_paused
+              ${GPUS} as gpus, not_before = start_at as is_start, waits_for is not null as is_dependent,
+              not_before = '${HELD.toISOString()}' and waits_for is null as is_held,
+              not_before = '${HELD.toISOString()}' and waits_for is null and exists (select from pauses p where ${HOLDS}) as is_paused
          from runs r
         where not_before is not null
         order by not_before
@@ -295,6 +298,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
             (select count(*) from waiting where is_start)::integer as "startAt",
             coalesce((select sum(paused) from groups), 0)::integer as paused,
             (select count(*) from waiting where is_held and not is_paused)::integer as held,
+            (select count(*) from waiting where is_dependent)::integer as dependent,
             coalesce((select json_agg(k) from kinds k), '[]') as kinds,
             coalesce((select json_agg(s) from shapes s), '[]') as shapes,
             (select row_to_json(u) from unrestricted u) as unrestricted,

@@ -44,6 +44,8 @@ export interface Background {
   readonly losses: Pick<Run, 'reclaims' | 'repeatedLosses'>;
   /** Whether the run waits for the end of another run. */
   readonly isHeld: boolean;
+  /** How many runs and groups the run depends on, while one of them has not ended. */
+  readonly dependencies: number;
   /** The active workers. */
   readonly active: readonly DescribedWorker[];
   /** Of a run that has grown beyond all of them. */
@@ -70,6 +72,7 @@ function situation(explanation: Explanation, background: Background): string {
   const { state, queue, holder, ended, schedule, reason, paused_by: pauses } = explanation;
   switch (state) {
     case 'PENDING':
+      if (reason === 'dependency') return awaiting(explanation.waiting_for, background.dependencies);
       if (background.isHeld)
         return `Waits until the run of schedule '${schedule?.id}' before it has ended (overlap: queue_one)${reason === 'paused' ? `; ${paused(pauses)}` : ''}.`;
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
@@ -90,6 +93,18 @@ function situation(explanation: Explanation, background: Background): string {
     default:
       return assertNever(state);
   }
+}
+
+function awaiting(ends: RunExplanationDto['waiting_for'], total: number): string {
+  if (ends.length === 0) return 'All that it depends on has ended: its inputs are being read from outputs.';
+  const names = ends.slice(0, MAX_IDS).map(({ run, group, state }) => {
+    const name = run === undefined ? `group ${group}` : `run ${run}`;
+    return `${name} (${state ?? 'removed'})`;
+  });
+  const more = ends.length - names.length;
+  const kinds = ends.every(({ run }) => run !== undefined) ? 'runs' : 'runs and groups';
+  const of = total === 1 ? '' : `${ends.length} of ${total} ${kinds}: `;
+  return `Waits for ${of}${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`;
 }
 
 function attemptFailed(attempt: number, failed: FailedAttempt): string {

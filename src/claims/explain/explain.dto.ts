@@ -1,5 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { END_CAUSES, type EndCause } from '../../runs/machine/event-types.js';
+import { AwaitedEndDto } from '../../runs/dto/dependency.dto.js';
 import { shownCause } from '../../runs/dto/op-run.dto.js';
 import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { ScheduledForDto } from '../../runs/dto/op-run.dto.js';
@@ -272,6 +273,8 @@ export class RunExplanationDto {
   /** Null without a concurrency key, and when the run has ended. */
   @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
   concurrency: ExplainedConcurrencyDto | null;
+  /** Runs and groups on which it depends and that have not ended, 50 at most; empty unless `reason` is `dependency`, and while its inputs are read from outputs. */
+  @ApiProperty({ type: [AwaitedEndDto] }) waiting_for: AwaitedEndDto[];
   /** Pauses that hold the run, by name; empty unless it is PENDING. */
   @ApiProperty({ type: [ExplainedPauseDto] }) paused_by: ExplainedPauseDto[];
   /** Names of secrets that the run uses and that do not exist: an attempt fails until they do. Empty unless the run is PENDING. */

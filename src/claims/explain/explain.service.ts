@@ -4,6 +4,7 @@ import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { SecretEntity } from '../../database/entities/security.entity.js';
 import { secretNamesOf, showOptions } from '../../runs/options/stored-options.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+import { toAwaitedEndDto } from '../../runs/dto/dependency.dto.js';
 import { toScheduledForDto } from '../../runs/dto/op-run.dto.js';
 import { isHeld, type RunRecord } from '../../runs/machine/run.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
@@ -138,6 +139,7 @@ export class ExplainService implements StartReasons {
           gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
+        waiting_for: status.awaited.map(toAwaitedEndDto),
         paused_by: toPausedByDtos(status),
         missing_secrets: run.state === 'PENDING' ? await missingSecrets(manager, run) : [],
         holder: toHolderDto(status, workers, await this.#endingBeside(manager, status)),
@@ -150,6 +152,7 @@ export class ExplainService implements StartReasons {
         avoidedUntil: avoidanceEnd(run),
         losses: run,
         isHeld: isHeld(run),
+        dependencies: status.awaited[0]?.total ?? 0,
         required: requirements,
         active,
         outgrown: outgrownOf(run, active),

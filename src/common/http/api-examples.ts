@@ -5,6 +5,7 @@ export const EXAMPLE_WORKER_ID = 'worker-1';
 export const EXAMPLE_BULK_OPERATION_ID = '019a2b3c-1111-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_API_KEY_ID = '019a2b3c-0000-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_WEBHOOK_ID = '019a2b3c-2222-7000-8000-0c1d2e3f4a5b';
+export const EXAMPLE_GROUP_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5c';
 export const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 export const EXAMPLE_TOPIC = 'word-counts';
 
@@ -148,6 +149,27 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       value: { server: 'registry.example.com', username: 'ci', password: 'correct horse battery staple' },
     },
   },
+  createGroup: {
+    'three steps': {
+      name: 'training',
+      runs: [
+        { ref: 'prepare', image: IMAGE, inputs: INPUTS },
+        { ref: 'train', image: IMAGE, inputs: INPUTS, depends_on: [{ ref: 'prepare' }] },
+        {
+          ref: 'report',
+          image: IMAGE,
+          inputs: { text: { $from: { ref: 'train', output: '/summary' } } },
+          depends_on: [{ ref: 'train' }],
+        },
+      ],
+    },
+    'an array of 200 runs, ten at a time': {
+      array: { size: 200, run: { image: IMAGE, inputs: { text: '${array.index}' } } },
+      max_parallel: 10,
+    },
+  },
+  cancelGroup: { 'with a reason': { reason: 'The input was wrong.' } },
+  retryGroup: { 'every member': { only: 'all' } },
   putSchedule: {
     'every night': {
       cron: ['30 2 * * *'],

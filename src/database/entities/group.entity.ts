@@ -1,4 +1,13 @@
-import { Check, Column, Entity, ForeignKey, Index, PrimaryColumn, PrimaryGeneratedColumn } from 'typeorm';
+import {
+  Check,
+  Column,
+  Entity,
+  ForeignKey,
+  Index,
+  PrimaryColumn,
+  PrimaryGeneratedColumn,
+  Unique,
+} from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RunEntity, type Labels } from './run.entity.js';
 
@@ -6,8 +15,10 @@ import { RunEntity, type Labels } from './run.entity.js';
 export const ON_FAILURES = ['cancel_dependents', 'cancel_group'] as const;
 export type OnFailure = (typeof ON_FAILURES)[number];
 
-export const GROUP_STATES = ['open', 'completed', 'failed', 'cancelled'] as const;
+export const ENDED_GROUP_STATES = ['completed', 'failed', 'cancelled'] as const;
+export const GROUP_STATES = ['open', ...ENDED_GROUP_STATES] as const;
 export type GroupState = (typeof GROUP_STATES)[number];
+export type EndedGroupState = (typeof ENDED_GROUP_STATES)[number];
 
 /** Why no more members are made, and open ones are cancelled. */
 export type StopCause = 'dependency' | 'inputs' | 'max_failed' | 'group' | 'user';
@@ -26,9 +37,13 @@ export type SameIndex = Readonly<{ group: string; when: 'completed' | 'failed' |
 @Check('groups_size_check', 'size >= 1')
 @Check('groups_state_check', "state in ('open', 'completed', 'failed', 'cancelled')")
 @Check('groups_stop_cause_check', "stop_cause in ('dependency', 'inputs', 'max_failed', 'group', 'user')")
+@Unique('groups_idempotency_key_key', ['idempotencyKey'])
 @Index('groups_by_schedule', ['scheduleId', 'createdAt', 'id'], { where: '(schedule_id IS NOT NULL)' })
 @Index('groups_due', ['dueAt'], { where: '(due_at IS NOT NULL)' })
 @Index('groups_ended', ['endOrder', 'id'], { where: '(end_order IS NOT NULL)' })
+@Index('groups_open', ['scheduleId'], {
+  where: "((state = 'open'::text) AND (schedule_id IS NOT NULL))",
+})
 @Index('groups_listed', ['createdAt', 'id'])
 export class GroupEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'groups_pkey' }) id: string;

@@ -92,7 +92,7 @@ export type RunRequestCopy = Readonly<{
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
 @Index('runs_by_worker', { synchronize: false })
 @Index('runs_to_resolve', ['id'], { where: '(waits_for = 0)' })
-@Index('runs_waiting', ['notBefore'], { where: '(not_before IS NOT NULL)' })
+@Index('runs_waiting', ['notBefore', 'waitsFor'], { where: '(not_before IS NOT NULL)' })
 export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
   @Column('text') state: string;

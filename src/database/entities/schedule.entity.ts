@@ -28,6 +28,7 @@ export type FireKind = (typeof FIRE_KINDS)[number];
 @Check('schedules_overlap_check', "overlap in ('skip', 'allow', 'queue_one', 'cancel_previous')")
 @Check('schedules_pause_after_failures_check', 'pause_after_failures >= 1')
 @Check('schedules_paused_check', 'paused_at is null or next_at is null')
+@Check('schedules_target_check', '(run is null) <> (group_body is null)')
 @Check('schedules_times_check', '(cron is null) <> (every_s is null)')
 @Check('schedules_window_s_check', 'window_s >= 0')
 @Index('schedules_due', ['dueAt'], { where: '(due_at IS NOT NULL)' })
@@ -36,8 +37,10 @@ export class ScheduleEntity {
   @Column('text', { nullable: true }) description: string | null;
   /** null: none. A value that is null removes a label of the definition. */
   @Column('json', { nullable: true }) labels: Readonly<Record<string, string | null>> | null;
-  /** The body of the request for its runs, as it was given. */
-  @Column('json') run: JsonObject;
+  /** The body of the request for its runs, as it was given; null exactly without `group`. */
+  @Column('json', { nullable: true }) run: JsonObject | null;
+  /** The body of the request for its groups, as it was given. */
+  @Column('json', { name: 'group_body', nullable: true }) group: JsonObject | null;
   /** null exactly with `everyS`. */
   @Column('json', { nullable: true }) cron: string[] | null;
   @Column('integer', { name: 'every_s', nullable: true }) everyS: number | null;
@@ -90,7 +93,7 @@ export class ScheduleEntity {
   "outcome in ('created', 'skipped_overlap', 'skipped_missed', 'failed')",
 )
 @Check('schedule_fires_range_check', 'until_at >= nominal_at')
-@Check('schedule_fires_run_check', "(outcome = 'created') = (run_id is not null)")
+@Check('schedule_fires_target_check', "num_nonnulls(run_id, group_id) = (outcome = 'created')::integer")
 @Index('schedule_fires_by_schedule', ['scheduleId', 'id'])
 @Index('schedule_fires_once', ['scheduleId', 'nominalAt'], {
   unique: true,
@@ -114,6 +117,8 @@ export class ScheduleFireEntity {
   @Column('text') outcome: FireOutcome;
   /** Not null exactly of a created run, which may have been removed since. */
   @Column('uuid', { name: 'run_id', nullable: true }) runId: string | null;
+  /** As `runId`, of a group. */
+  @Column('uuid', { name: 'group_id', nullable: true }) groupId: string | null;
   @Column('text', { nullable: true }) reason: string | null;
   /** Times of the range. */
   @Column('integer', { default: 1 }) count: number;

@@ -11,6 +11,7 @@ export const WEBHOOK_EVENTS = [
   'run.cancelled',
   'run.recovered',
   'schedule.skipped',
+  'group.ended',
   'webhook.disabled',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
@@ -40,6 +41,9 @@ export interface WebhookPosition {
   /** `commit_order` and id of the last time of a schedule that was read. */
   readonly firesOrder: string;
   readonly firesId: string;
+  /** `end_order` and id of the last end of a group that was read. */
+  readonly groupsOrder: string;
+  readonly groupsId: string;
   /** What happened before is left out. */
   readonly from: string;
   /** What happened afterwards is left out; absent: nothing is. */

@@ -34,6 +34,8 @@ export interface CommitNotice {
   readonly topics?: Readonly<Record<string, number>>;
   /** Numbers of the newest chunks of logs, by `RUN ATTEMPT`. */
   readonly logs?: Readonly<Record<string, number>>;
+  /** Members of groups are to be made or cancelled, or runs to be told of ends: by the process that sends it, and if it dies by the others. */
+  readonly groupWork?: true;
   /** Webhooks were changed. */
   readonly webhooks?: true;
 }

@@ -12,9 +12,11 @@ import {
   toCreatedByDto,
   toScheduledForDto,
 } from '../../runs/dto/op-run.dto.js';
+import { AwaitedEndDto } from '../../runs/dto/dependency.dto.js';
 import { NEEDS, type Need } from '../../runs/machine/run.js';
+import { countsOf } from '../../runs/storage/groups.js';
 
-const STATE_FIELD = {
+export const GROUP_STATE = {
   enum: GROUP_STATES,
   enumName: 'GroupState',
   enumSchema: {
@@ -35,18 +37,6 @@ export class GroupCountsDto {
   @ApiProperty({ type: 'integer' }) cancelled: number;
 }
 
-@ApiSchema({
-  name: 'AwaitedEnd',
-  description: 'A run or a group that must end first: one of `run` and `group`.',
-})
-export class AwaitedEndDto {
-  @ApiProperty({ type: 'string', format: 'uuid', required: false }) run?: string;
-  @ApiProperty({ type: 'string', format: 'uuid', required: false }) group?: string;
-  /** Its state now; null: it was removed. */
-  @ApiProperty({ type: 'string', nullable: true }) state: string | null;
-  @ApiProperty({ enum: NEEDS, enumName: 'DependencyNeed' }) when: Need;
-}
-
 @ApiSchema({ name: 'GroupArray', description: 'That a group is an array.' })
 export class GroupArrayDto {
   @ApiProperty({ type: 'integer' }) size: number;
@@ -57,7 +47,7 @@ export class GroupDto {
   @ApiProperty({ format: 'uuid' }) id: string;
   @ApiProperty({ type: 'string', nullable: true }) name: string | null;
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } }) labels: Record<string, string>;
-  @ApiProperty(STATE_FIELD) state: GroupState;
+  @ApiProperty(GROUP_STATE) state: GroupState;
   /** Why it was stopped; null: it was not. */
   @ApiProperty({ type: 'string', nullable: true }) reason: string | null;
   /** Members, those that are still to be made included. */
@@ -126,7 +116,7 @@ export interface GroupDetails {
 }
 
 export function toGroupDto(group: GroupEntity, { failed, waitingFor }: GroupDetails): GroupDto {
-  const { size, created, completed, failed: failures, cancelled, arrayBody } = group;
+  const { size, completed, failed: failures, cancelled, arrayBody } = group;
   return {
     id: group.id,
     name: group.name,
@@ -138,15 +128,7 @@ export function toGroupDto(group: GroupEntity, { failed, waitingFor }: GroupDeta
     max_parallel: group.maxParallel,
     max_failed: group.maxFailed,
     on_failure: group.onFailure,
-    counts: {
-      uncreated: size - created,
-      pending: group.pending,
-      assigned: group.assigned,
-      running: group.running,
-      completed,
-      failed: failures,
-      cancelled,
-    },
+    counts: countsOf(group),
     progress: group.state === 'open' ? Math.floor(((completed + failures + cancelled) / size) * 100) : 100,
     failed_indexes: arrayBody && rangesOf(failed.map(Number)),
     failed_refs: arrayBody ? [] : failed.map(String),

@@ -1,16 +1,17 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 import type { BatchChange } from '../../runs/journal/command.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
 import { whyBroken } from '../../runs/journal/dependents.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { isMet } from '../../runs/machine/run.js';
 import type { BrokenDependency } from '../../runs/machine/run-command.js';
 import { OWNER } from '../members/array-members.js';
-import { DEPENDENCIES, GROUP_MEMBERS } from '../members/groups.job.js';
 import type { SeenEdge } from '../group.repository.js';
+import { DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
 import {
   DEPENDENCY_LEDGER,
   DependencyRepository,
@@ -33,16 +34,21 @@ interface Told {
 @Injectable()
 export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
   #subscription: Subscription | undefined;
+  #unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly dependencies: DependencyRepository,
     private readonly supply: InputSupply,
     private readonly journal: RunJournal,
     private readonly committed: CommittedGroups,
+    private readonly notices: CommitNotices,
     private readonly scheduler: JobScheduler,
   ) {}
 
   onModuleInit(): void {
+    this.#unsubscribe = this.notices.subscribe((notice) => {
+      if (notice?.groupWork !== undefined) this.scheduler.runWithin(DEPENDENCIES, TAKEN_OVER_MS);
+    });
     this.#subscription = this.committed.subscribe(({ groupWork, changes: { created, after } }) => {
       const isReady = [...created, ...after.values()].some(({ waitsFor }) => waitsFor === 0);
       if (groupWork.hasEnds || isReady) this.scheduler.runWithin(DEPENDENCIES, 0);
@@ -50,6 +56,7 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
   }
 
   onModuleDestroy(): void {
+    this.#unsubscribe();
     this.#subscription?.unsubscribe();
   }
 
@@ -57,7 +64,7 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     name: DEPENDENCIES,
     description:
       'tells runs of the ends that they wait for, and reads their inputs; also runs at each such end',
-    everyMs: 20 * SECOND,
+    everyMs: 5 * MINUTE,
     jitterMs: 0,
     firstDelayMs: 0,
     level: 'debug',

@@ -4,6 +4,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
+import type { Changes } from '../../runs/journal/decide-group.js';
 import type { Need } from '../../runs/machine/run.js';
 import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group.repository.js';
 
@@ -228,3 +229,16 @@ async function tell(manager: EntityManager, { id, isMended, broken }: ToldArray)
 }
 
 export const DEPENDENCY_LEDGER = new DependencyLedger();
+
+/** The outcomes that batches of a commit have written. */
+export function endsToldBy(
+  batches: Changes['batches'],
+): Extract<DependencyRecord, { kind: 'ends' }>['outcomes'] {
+  return batches.flatMap(({ ledger, record }) =>
+    ledger === DEPENDENCY_LEDGER && isOfEnds(record) ? record.outcomes : [],
+  );
+}
+
+function isOfEnds(record: object): record is Extract<DependencyRecord, { kind: 'ends' }> {
+  return 'kind' in record && record.kind === 'ends';
+}

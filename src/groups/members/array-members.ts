@@ -5,8 +5,10 @@ import { DomainError } from '../../common/errors/domain-error.js';
 import type { GroupEntity } from '../../database/entities/group.entity.js';
 import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
 import { RunJournal } from '../../runs/journal/run-journal.js';
+import type { Facts } from '../../definitions/templates/template-text.js';
 import type { BatchCreation } from '../../runs/journal/command.js';
 import { serviceCancel, userCancel } from '../../runs/machine/run-event.js';
+import type { LabelChanges } from '../../runs/machine/run.js';
 import { newId } from '../../runs/machine/new-id.js';
 import type { Dependency } from '../../runs/machine/run.js';
 import { isSource } from '../../runs/options/output-sources.js';
@@ -35,7 +37,9 @@ export interface ArrayBody {
   readonly shared?: JsonObject;
   /** What the group waits for, which its members may name as sources. */
   readonly depends_on?: readonly JsonObject[];
-  readonly facts?: Record<string, string>;
+  /** Over those of the definition and under those of `run`. */
+  readonly labels: LabelChanges | null;
+  readonly facts?: Facts;
 }
 
 type Creations = readonly BatchCreation[] | { readonly missing: Pick<Dependency, 'parentId' | 'isGroup'> };
@@ -131,7 +135,7 @@ export class ArrayMembers {
       })),
     );
     const creations: BatchCreation[] = [];
-    const { scheduleId, scheduleTime, labels, size } = group;
+    const { scheduleId, scheduleTime, size } = group;
     const schedule =
       scheduleId !== null && scheduleTime !== null ? { id: scheduleId, time: scheduleTime } : undefined;
     for (let index = from; index < until; index += 1) {
@@ -156,7 +160,7 @@ export class ArrayMembers {
         { ...withRuns(own, runOf), ...(dependsOn.length > 0 && { depends_on: [...dependsOn] }) },
         newId(),
         { ref: null, array: { index, size } },
-        { group, labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
+        { group, labels: body.labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
       );
       creations.push({ fresh });
     }

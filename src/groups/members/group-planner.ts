@@ -10,7 +10,14 @@ import { currentTime } from '../../database/sql/sql.js';
 import { readDependencies } from '../../runs/dto/dependency.dto.js';
 import type { Idempotency } from '../../runs/idempotency/idempotency.repository.js';
 import type { BatchChange, BatchCreation } from '../../runs/journal/command.js';
-import { areTooMany, MAX_LABELS, mergeLabels, type Dependency } from '../../runs/machine/run.js';
+import type { Facts } from '../../definitions/templates/template-text.js';
+import {
+  areTooMany,
+  MAX_LABELS,
+  mergeLabels,
+  type Dependency,
+  type LabelChanges,
+} from '../../runs/machine/run.js';
 import { newId } from '../../runs/machine/new-id.js';
 import { hasSources } from '../../runs/options/output-sources.js';
 import { toGroupDto, type GroupDto } from '../dto/group.dto.js';
@@ -32,9 +39,9 @@ export interface GroupOrigin {
   readonly idempotency?: Idempotency | undefined;
   readonly schedule?: { readonly id: string; readonly time: string } | undefined;
   /** What texts may refer to beside what members have. */
-  readonly facts?: Record<string, string>;
+  readonly facts?: Facts;
   /** Labels under those of the group. */
-  readonly labels?: CreateGroupDto['labels'] | null;
+  readonly labels?: LabelChanges | null | undefined;
 }
 
 /** A group that can be made, with the runs that are made with it. */
@@ -87,7 +94,7 @@ export class GroupPlanner {
       updatedAt: now,
       dueAt: null,
     };
-    const context = { ...origin, group, labels: body.labels ?? null, shared };
+    const context = { ...origin, group, labels: { ...origin.labels, ...body.labels }, shared };
     const untaken = await this.members.untaken(runs ?? (array ? [array.run] : []), shared);
     if (untaken.length > 0)
       throw new InvalidRequest(
@@ -114,7 +121,7 @@ export class GroupPlanner {
     }
     problems.throwIfAny();
     const own = new Set(creations.map(({ fresh }) => fresh.id));
-    await this.#checkKnown(
+    await this.checkKnown(
       creations.flatMap(({ fresh }) => fresh.dependsOn ?? []).filter(({ parentId }) => !own.has(parentId)),
     );
     return creations;
@@ -132,7 +139,7 @@ export class GroupPlanner {
     await this.#checkSameIndex(sameIndex, group.size);
     const others = asked.filter(({ type }) => type !== 'same_index');
     const dependsOn = readDependencies(others);
-    await this.#checkKnown(dependsOn);
+    await this.checkKnown(dependsOn);
     const problems = new Problems();
     const first = inputs?.slice(0, CHECKED_INPUTS) ?? [undefined];
     const all = [...others, ...sameIndex].map(({ run: parent, group: parentGroup, when }) => ({
@@ -153,10 +160,11 @@ export class GroupPlanner {
       }
     }
     problems.throwIfAny();
-    const { facts } = context;
+    const { facts, labels } = context;
     const body: ArrayBody = {
       run,
       shared: context.shared,
+      labels,
       ...(inputs && { inputs }),
       ...(others.length > 0 && { depends_on: all.slice(0, others.length) }),
       ...(facts && { facts }),
@@ -187,7 +195,8 @@ export class GroupPlanner {
     problems.throwIfAny();
   }
 
-  async #checkKnown(dependencies: readonly Dependency[]): Promise<void> {
+  /** @throws InvalidRequest with a line for each that does not exist */
+  async checkKnown(dependencies: readonly Dependency[]): Promise<void> {
     const known = await this.groups.known(dependencies);
     const problems = new Problems();
     for (const { parentId, isGroup } of dependencies) {

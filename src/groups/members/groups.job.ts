@@ -1,8 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 import { paced } from '../../database/sql/in-batches.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
 import { GroupRepository } from '../group.repository.js';
 import { ArrayMembers } from './array-members.js';
@@ -12,6 +13,9 @@ export const GROUP_MEMBERS = 'group_members';
 /** The job that tells those that wait of ends. */
 export const DEPENDENCIES = 'dependencies';
 
+/** After this time in milliseconds other processes look whether the one that had the work has died. */
+export const TAKEN_OVER_MS = 2_000;
+
 /** So many times as long as a batch takes is the pause after it, in which the database serves others. */
 const REST = 1.5;
 
@@ -19,21 +23,27 @@ const REST = 1.5;
 @Injectable()
 export class GroupsJob implements OnModuleInit, OnModuleDestroy {
   #subscription: Subscription | undefined;
+  #unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly groups: GroupRepository,
     private readonly members: ArrayMembers,
     private readonly committed: CommittedGroups,
+    private readonly notices: CommitNotices,
     private readonly scheduler: JobScheduler,
   ) {}
 
   onModuleInit(): void {
+    this.#unsubscribe = this.notices.subscribe((notice) => {
+      if (notice?.groupWork !== undefined) this.scheduler.runWithin(GROUP_MEMBERS, TAKEN_OVER_MS);
+    });
     this.#subscription = this.committed.subscribe(({ groupWork }) => {
       if (groupWork.isDue) this.scheduler.runWithin(GROUP_MEMBERS, 0);
     });
   }
 
   onModuleDestroy(): void {
+    this.#unsubscribe();
     this.#subscription?.unsubscribe();
   }
 
@@ -41,7 +51,7 @@ export class GroupsJob implements OnModuleInit, OnModuleDestroy {
     name: GROUP_MEMBERS,
     description:
       'makes the next members of arrays, and cancels those of stopped groups; also runs when there are any',
-    everyMs: 20 * SECOND,
+    everyMs: 5 * MINUTE,
     jitterMs: 0,
     firstDelayMs: 0,
     level: 'debug',

@@ -4,6 +4,7 @@ import { IsIn } from 'class-validator';
 import { Check, NestedList, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { isRunId } from '../machine/new-id.js';
 import { NEEDS, type Dependency, type Need } from '../machine/run.js';
+import type { AwaitedEnd } from '../storage/groups.js';
 
 /** Runs and groups that a run may wait for, at most. */
 export const MAX_DEPENDENCIES = 50;
@@ -41,6 +42,22 @@ export class DependencyDto {
     default: 'completed',
   })
   when?: Need;
+}
+
+@ApiSchema({
+  name: 'AwaitedEnd',
+  description: 'A run or a group that must end first: one of `run` and `group`.',
+})
+export class AwaitedEndDto {
+  @ApiProperty({ type: 'string', format: 'uuid', required: false }) run?: string;
+  @ApiProperty({ type: 'string', format: 'uuid', required: false }) group?: string;
+  /** Its state now; null: it was removed. */
+  @ApiProperty({ type: 'string', nullable: true }) state: string | null;
+  @ApiProperty({ enum: NEEDS, enumName: 'DependencyNeed' }) when: Need;
+}
+
+export function toAwaitedEndDto({ parentId, isGroup, state, need: when }: AwaitedEnd): AwaitedEndDto {
+  return { ...(isGroup ? { group: parentId } : { run: parentId }), state, when };
 }
 
 /** A field that holds what a run waits for. */

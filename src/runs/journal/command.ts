@@ -31,11 +31,17 @@ export interface ChangeOptions extends CommandOptions {
  * Creations and changes of runs that go with a record of another table: they are carried out in the commit that moves the record on,
  * or not at all. So each is carried out once, however often and by however many processes it is begun.
  */
-export interface Batch<R extends object = object> {
-  readonly ledger: BatchLedger<R>;
-  readonly record: R;
+export interface Batch<R extends object = object> extends BatchRecord<R> {
+  /** Records of other tables that are moved on with it. */
+  readonly also?: readonly BatchRecord[];
   readonly creations?: readonly BatchCreation[];
   readonly changes?: readonly BatchChange[];
+}
+
+/** A record, and the table that it is of. */
+export interface BatchRecord<R extends object = object> {
+  readonly ledger: BatchLedger<R>;
+  readonly record: R;
 }
 
 /** A run that a batch creates; those of the batch that it waits for come before it. */
@@ -99,6 +105,11 @@ export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
 };
 
 export type Result = Effect | ClaimOutcome | BatchOutcome;
+
+/** Its own record, then the others. */
+export function recordsOf(batch: Batch): readonly BatchRecord[] {
+  return [batch, ...(batch.also ?? [])];
+}
 
 /** The command's idempotency key, to be registered; none for a claim or a batch. */
 export function keyOf(pending: PendingCommand): IdempotencyKey[] {

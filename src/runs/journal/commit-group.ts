@@ -32,11 +32,13 @@ import {
   type Batch,
   type BatchDone,
   type BatchLedger,
+  type BatchRecord,
   type Claim,
   type ClaimOutcome,
   keyOf,
   parentsOf,
   type PendingCommand,
+  recordsOf,
   type Result,
   runsOf,
 } from './command.js';
@@ -153,9 +155,11 @@ export class GroupCommitter {
     const counted = changes.groups.isEmpty
       ? NO_GROUP_WORK
       : await countInGroups(tx, changes.groups, changes.now);
-    const heads = this.#announce(tx, changes, noticeOf(changes, served, claimable, announceFree));
-    pipeline.also(heads);
     const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 };
+    const notice = noticeOf(changes, served, claimable, announceFree);
+    const work = groupWork.isDue || groupWork.hasEnds ? ({ groupWork: true } as const) : {};
+    const heads = this.#announce(tx, changes, { ...notice, ...work });
+    pipeline.also(heads);
     return { changes, outcomes, heads, groupWork };
   }
 
@@ -309,7 +313,7 @@ export class GroupCommitter {
 /** @returns the records that are to be carried out */
 async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promise<ReadonlySet<object>> {
   const due = new Set<object>();
-  for (const [ledger, records] of byLedger(batches)) {
+  for (const [ledger, records] of byLedger(batches.flatMap(recordsOf))) {
     for (const record of await ledger.lock(
       tx,
       records.map(({ record: given }) => given),
@@ -321,15 +325,13 @@ async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promis
 
 async function writeRecords(
   tx: EntityManager,
-  done: readonly (BatchDone & Pick<Batch, 'ledger'>)[],
+  done: readonly (BatchDone & BatchRecord)[],
   now: Date,
 ): Promise<void> {
   await Promise.all([...byLedger(done)].map(([ledger, records]) => ledger.write(tx, records, now)));
 }
 
-function byLedger<T extends Pick<Batch, 'ledger'>>(
-  all: readonly T[],
-): ReadonlyMap<BatchLedger, readonly T[]> {
+function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {
   const groups = new Map<BatchLedger, T[]>();
   for (const one of all) {
     const group = groups.get(one.ledger) ?? [];

@@ -35,8 +35,10 @@ import {
   type BatchChange,
   type BatchDone,
   type BatchOutcome,
+  type BatchRecord,
   type BatchRefusal,
   type PendingCommand,
+  recordsOf,
   type Result,
 } from './command.js';
 
@@ -78,7 +80,7 @@ export interface Changes {
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
   /** What the batches of the group did, those that were carried out. */
-  readonly batches: readonly (BatchDone & Pick<Batch, 'ledger'>)[];
+  readonly batches: readonly (BatchDone & BatchRecord)[];
   /** What new runs wait for. */
   readonly dependencies: readonly NewDependency[];
   /** Ends of runs that others wait for. */
@@ -117,7 +119,7 @@ export function decideGroup(
   const after = new Map<string, Run>();
   const limits = new KeyLimits(open.counts, before.values());
 
-  const batches: (BatchDone & Pick<Batch, 'ledger'>)[] = [];
+  const batches: (BatchDone & BatchRecord)[] = [];
   const dependencies: NewDependency[] = [];
 
   /** @param fresh the run if the group creates it: only limits change it then, whose changes are all that its insertion writes */
@@ -181,18 +183,21 @@ export function decideGroup(
   /** @throws UnknownDependency */
   const checkParents = ({ dependsOn = [] }: NewRun, own: ReadonlySet<string>): void => {
     for (const { parentId: id, isGroup } of dependsOn) {
-      const isKnown = isGroup ? groups.has(id) : own.has(id) || before.has(id) || created.has(id);
+      const isKnown = own.has(id) || (isGroup ? groups.has(id) : before.has(id) || created.has(id));
       if (!isKnown) throw new UnknownDependency(id, isGroup);
     }
   };
 
-  const carryOut = ({ ledger, record, creations = [], changes: asked = [] }: Batch): BatchOutcome => {
-    if (!due.has(record)) return { kind: 'batch', isDone: false };
-    const own = new Set(creations.map(({ fresh }) => fresh.id));
+  const carryOut = (batch: Batch): BatchOutcome => {
+    const { creations = [], changes: asked = [] } = batch;
+    const records = recordsOf(batch);
+    if (!records.every(({ record }) => due.has(record))) return { kind: 'batch', isDone: false };
+    const own = new Set(creations.flatMap(({ fresh: { id, groupId } }) => [id, groupId ?? id]));
     for (const { fresh } of creations) checkParents(fresh, own);
     const refused = asked.flatMap(refusalOf);
     for (const { fresh, isHeld } of creations) create(fresh, isHeld);
-    batches.push({ ledger, record, changes: asked.length, refused });
+    for (const { ledger, record } of records)
+      batches.push({ ledger, record, changes: asked.length, refused });
     return { kind: 'batch', isDone: true };
   };
 

@@ -17,6 +17,7 @@ import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-column
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution } from '../machine/run-state.js';
 import { listEndedAttempts, type AttemptRow } from '../storage/ended-attempts.js';
+import { listAwaited, type AwaitedEnd } from '../storage/groups.js';
 import { RunRepository } from '../storage/run.repository.js';
 
 /** Positions in the queue that are counted exactly. */
@@ -54,6 +55,8 @@ export interface RunStatus {
   readonly place: QueuePlace | null;
   /** The pauses that hold it, by name; empty unless it is PENDING. */
   readonly pausedBy: readonly HoldingPause[];
+  /** What it waits for; empty unless it is PENDING. */
+  readonly awaited: readonly AwaitedEnd[];
   /** The newest entry of its timeline, if it has ended; else, or without entries, null. */
   readonly lastEvent: TimelineRow | null;
   /** The job of the current attempt, if a launcher has reported one; null unless the run is ASSIGNED or RUNNING. */
@@ -107,9 +110,11 @@ export class QueueReader {
     const preparation = isPreparing ? await this.events.findPreparation(manager, newestOf(run)) : null;
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
     const pausedBy = run.state === 'PENDING' ? (await this.pauses.find(manager, [id])).get(id) : undefined;
+    const awaited = run.waitsFor === null ? [] : await listAwaited(manager, { run: id });
     const failedAttempt = run.notBefore === null ? null : await this.#findAttemptBefore(manager, run);
     const now = await currentTime(manager);
-    return { run, now, place, pausedBy: pausedBy ?? [], lastEvent, submission, preparation, failedAttempt };
+    const rest = { lastEvent, submission, preparation, failedAttempt };
+    return { run, now, place, pausedBy: pausedBy ?? [], awaited, ...rest };
   }
 
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
-import type { DependencyEntity, GroupEntity } from '../../database/entities/group.entity.js';
-import { execute, plainArray, RowArrays, rows } from '../../database/sql/sql.js';
+import type { DependencyEntity, EndedGroupState, GroupEntity } from '../../database/entities/group.entity.js';
+import { execute, plainArray, RowArrays, rows, type SqlExecutor } from '../../database/sql/sql.js';
+import type { Need } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
 
 /** A group that new runs wait for. */
@@ -16,6 +17,20 @@ export interface DependencyEnd {
   readonly attempt: number;
   readonly reopens: boolean;
 }
+
+/** A run or group that has not ended, for which another one waits. */
+export interface AwaitedEnd {
+  readonly parentId: string;
+  readonly isGroup: boolean;
+  /** null: it was removed. */
+  readonly state: string | null;
+  readonly need: Need;
+  /** How many the other one depends on, those that have ended included. */
+  readonly total: number;
+}
+
+/** Awaited ends that are listed. */
+const SHOWN_ENDS = 50;
 
 /** Pending members of an array beyond which no more are made. */
 export const MAX_UNSTARTED = 1_000;
@@ -44,6 +59,18 @@ interface GroupDelta {
   dependents: number;
   /** Those of the dependents that wait for its end. */
   waiting: number;
+}
+
+type Counted = Pick<GroupEntity, 'size' | 'created' | Lowercase<RunState>>;
+
+/** Members by state, those that are still to be made included. */
+export function countsOf({
+  size,
+  created,
+  ...group
+}: Counted): Record<'uncreated' | Lowercase<RunState>, number> {
+  const { pending, assigned, running, completed, failed, cancelled } = group;
+  return { uncreated: size - created, pending, assigned, running, completed, failed, cancelled };
 }
 
 /** By how much the numbers of groups change. */
@@ -183,7 +210,8 @@ const COUNT = `with v as materialized (
             and d.dependents > 0
       returning parent_id
        )
-       select coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
+       select array(select d.state from d where d.state <> 'open' and d.state <> d.was) as ended,
+              coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
          from require_all_written(
                 (select count(*) from d where d.is_awaited and d.was = 'open'), (select count(*) from v where v.waiting > 0)
               )`;
@@ -195,9 +223,11 @@ export interface GroupWork {
   readonly isDue: boolean;
   /** Those that wait for a run or group are to be told of its end. */
   readonly hasEnds: boolean;
+  /** States of groups that have ended. */
+  readonly ended: readonly EndedGroupState[];
 }
 
-export const NO_GROUP_WORK: GroupWork = { isDue: false, hasEnds: false };
+export const NO_GROUP_WORK: GroupWork = { isDue: false, hasEnds: false, ended: [] };
 
 /** The groups with these ids; unknown ones are left out. */
 export async function readGroups(
@@ -212,6 +242,25 @@ export async function readGroups(
     [plainArray(ids)],
   );
   return new Map(found.map((group) => [group.id, group]));
+}
+
+/** What a group or a run waits for that has not ended, in the order in which it was asked for. */
+export function listAwaited(
+  executor: SqlExecutor,
+  child: { readonly run: string } | { readonly group: string },
+): Promise<AwaitedEnd[]> {
+  const [column, id] = 'run' in child ? ['child_run', child.run] : ['child_group', child.group];
+  return rows(
+    executor,
+    `select d.parent_id as "parentId", d.is_group as "isGroup", coalesce(r.state, g.state) as state, d.need, d.total
+       from (select *, (count(*) over ())::integer as total from dependencies where ${column} = $1::uuid) d
+       left join runs r on not d.is_group and r.id = d.parent_id
+       left join groups g on d.is_group and g.id = d.parent_id
+      where d.outcome is null
+      order by d.id
+      limit ${SHOWN_ENDS}`,
+    [id],
+  );
 }
 
 export async function insertDependencies(

@@ -97,18 +97,28 @@ export class PutScheduleDto extends TimesDto {
   @IsText({ max: 4096, ...SHOWN_LINES })
   description?: string;
 
-  /** Labels of its runs, over those of the definition and under those of `run`. */
+  /** Labels of its runs, over those of the definition and under those of `run` or `group`. */
   @LabelsField()
   labels?: LabelChanges;
 
   /**
-   * The body of POST /runs, or with `definition`, and `version` unless the latest at each time is meant, that of a run of a definition; without
+   * This or `group`: the body of POST /runs, or with `definition`, and `version` unless the latest at each time is meant, that of a run of a definition; without
    * `start_at`. In `command`, `args`, `env`, the `sub_path` of `mounts` and the texts of `inputs`, `${schedule.time}`, `${schedule.date}`,
    * `${schedule.previous}`, `${schedule.next}`, `${run.id}` and `${run.name}` are replaced for each run, and but for `inputs` `${inputs.NAME}`, too.
    * @example {"image": "longshore/word-count", "inputs": {"text": "${schedule.date}"}}
    */
+  @OptionalField()
   @JsonObject()
-  run: JsonObjectValue;
+  run?: JsonObjectValue;
+
+  /**
+   * The body of POST /groups, whose members are runs of the schedule; what is said of its run then holds for the group. Texts of members may
+   * also refer to what those of `run` may.
+   * @example {"array": {"size": 10, "run": {"image": "longshore/word-count", "args": ["${schedule.date}", "${array.index}"]}}}
+   */
+  @OptionalField()
+  @JsonObject()
+  group?: JsonObjectValue;
 
   /** No time before it. */
   @OptionalField()

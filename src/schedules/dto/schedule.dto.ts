@@ -11,7 +11,9 @@ import {
   type Overlap,
   type ScheduleEntity,
 } from '../../database/entities/schedule.entity.js';
+import { GROUP_STATES } from '../../database/entities/group.entity.js';
 import { AppliedDto } from '../../definitions/dto/create-definition.dto.js';
+import { GROUP_STATE } from '../../groups/dto/group.dto.js';
 import { CreatedByDto, toCreatedByDto } from '../../runs/dto/op-run.dto.js';
 import { RUN_STATES } from '../../runs/machine/run-state.js';
 import type { ShownFire } from '../schedule.repository.js';
@@ -44,11 +46,15 @@ export class ScheduleFireDto {
     enumSchema: { description: 'What became of a time of a schedule.' },
   })
   outcome: FireOutcome;
-  /** Null without a run. */
+  /** Null without a run, and of a schedule of groups. */
   @ApiProperty({ type: 'string', format: 'uuid', nullable: true }) run_id: string | null;
   /** State of the run; null without one, and when it was removed. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', nullable: true }) run_state: string | null;
-  /** Why there is no run; null: there is one. */
+  /** Null without a group, and of a schedule of runs. */
+  @ApiProperty({ type: 'string', format: 'uuid', nullable: true }) group_id: string | null;
+  /** State of the group; null without one, and when it was removed. */
+  @ApiProperty({ ...GROUP_STATE, nullable: true }) group_state: string | null;
+  /** Why there is neither; null: there is one. */
   @ApiProperty({ type: 'string', nullable: true }) reason: string | null;
   /** Number of times: more than 1 only of a range that was missed. */
   @ApiProperty({ type: 'integer', minimum: 1 }) count: number;
@@ -90,8 +96,10 @@ export class ScheduleDto {
   @ApiProperty({ type: 'string', nullable: true }) description: string | null;
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string', nullable: true } })
   labels: Readonly<Record<string, string | null>>;
-  /** The body of the request for its runs. */
-  @ApiProperty({ type: 'object', additionalProperties: true }) run: JsonObject;
+  /** The body of the request for its runs; null: it makes groups. */
+  @ApiProperty({ type: 'object', additionalProperties: true, nullable: true }) run: JsonObject | null;
+  /** The body of the request for its groups; null: it makes runs. */
+  @ApiProperty({ type: 'object', additionalProperties: true, nullable: true }) group: JsonObject | null;
   @ApiProperty({ type: [String], nullable: true }) cron: string[] | null;
   @ApiProperty({ type: 'integer', nullable: true }) every_s: number | null;
   @ApiProperty({ type: 'integer' }) offset_s: number;
@@ -118,8 +126,14 @@ export class ScheduleDto {
   /** What became of the last times, 20 at most, the newest first. */
   @ApiProperty({ type: [ScheduleFireDto] }) last: ScheduleFireDto[];
   counts: ScheduleCountsDto;
-  /** State of its newest run; null: it has none among its last times. */
-  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', nullable: true }) newest_run_state: string | null;
+  /** State of its newest run or group; null: it has none among its last times. */
+  @ApiProperty({
+    enum: [...RUN_STATES, ...GROUP_STATES],
+    enumName: 'RunOrGroupState',
+    enumSchema: { description: 'State of a run, or in small letters of a group.' },
+    nullable: true,
+  })
+  newest_run_state: string | null;
   /** null: it was not stored by `longshore apply`. */
   @ApiProperty({ type: AppliedDto, nullable: true }) applied: AppliedDto | null;
   @ApiProperty({ type: CreatedByDto, nullable: true }) created_by: CreatedByDto | null;
@@ -164,11 +178,13 @@ export class BackfillResultDto {
 
 export function toScheduleDto(schedule: ScheduleEntity, last: readonly ShownFire[]): ScheduleDto {
   const { timezone, pausedAt, nextAt } = schedule;
+  const newest = last.find(({ outcome }) => outcome === 'created');
   return {
     id: schedule.id,
     description: schedule.description,
     labels: schedule.labels ?? {},
     run: schedule.run,
+    group: schedule.group,
     cron: schedule.cron,
     every_s: schedule.everyS,
     offset_s: schedule.offsetS,
@@ -191,7 +207,7 @@ export function toScheduleDto(schedule: ScheduleEntity, last: readonly ShownFire
       skipped_missed: Number(schedule.skippedMissed),
       failed: Number(schedule.failed),
     },
-    newest_run_state: last.find(({ runId }) => runId !== null)?.runState ?? null,
+    newest_run_state: newest?.runState ?? newest?.groupState ?? null,
     applied: schedule.applied,
     created_by: toCreatedByDto(schedule.createdBy, schedule.createdByName),
     updated_by: toCreatedByDto(schedule.updatedBy, schedule.updatedByName),
@@ -208,6 +224,8 @@ export function toScheduleFireDto(fire: ShownFire): ScheduleFireDto {
     outcome: fire.outcome,
     run_id: fire.runId,
     run_state: fire.runState,
+    group_id: fire.groupId,
+    group_state: fire.groupState,
     reason: fire.reason,
     count: fire.count,
     from: fire.nominalAt.toISOString(),

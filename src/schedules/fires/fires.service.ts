@@ -1,16 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/access.js';
 import type { FireKind, ScheduleEntity } from '../../database/entities/schedule.entity.js';
-import { RunBodies } from '../../definitions/run-bodies.js';
+import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
+import { GROUP_MEMBERS } from '../../groups/members/groups.job.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
-import { newId } from '../../runs/machine/new-id.js';
-import type { NewRun } from '../../runs/machine/run.js';
-import { RunsService } from '../../runs/runs.service.js';
-import { factsOf, type Advance } from '../schedule-times.js';
+import type { Advance } from '../schedule-times.js';
 import { ScheduleMetrics } from './schedule-metrics.js';
-import { planFires, type OpenRun } from './plan-fires.js';
+import { planFires, type OpenItem } from './plan-fires.js';
 import { SCHEDULE_LEDGER, type NewFire } from './schedule-ledger.js';
 import type { MissedTimes } from './due-times.js';
+import { ScheduleBodies } from './schedule-bodies.js';
 
 /** The owner of what schedules submit: they wait in turn with the requests of API keys. */
 const OWNER = { id: 'schedules', scopes: new Set(['client'] as const) };
@@ -21,7 +20,7 @@ export interface FireOrder {
   readonly kind: FireKind;
   readonly times: readonly Date[];
   readonly missed: MissedTimes | null;
-  readonly open: readonly OpenRun[];
+  readonly open: readonly OpenItem[];
   readonly advance: Advance | null;
   /** Why the schedule is paused instead of fired. */
   readonly pausing?: string | null;
@@ -36,9 +35,9 @@ export interface FireOrder {
 export class FiresService {
   constructor(
     private readonly journal: RunJournal,
-    private readonly runs: RunsService,
-    private readonly bodies: RunBodies,
+    private readonly bodies: ScheduleBodies,
     private readonly metrics: ScheduleMetrics,
+    private readonly scheduler: JobScheduler,
   ) {}
 
   /**
@@ -56,28 +55,16 @@ export class FiresService {
     ...order
   }: FireOrder): Promise<readonly NewFire[] | null> {
     const { caller, replaced = [] } = order;
-    const make = (at: Date): Promise<NewRun> => this.makeRun(schedule, at, caller);
+    const make = (at: Date) => this.bodies.make(schedule, at, caller);
     const plan = await planFires({ schedule, kind, times, missed, pausing, open, make });
-    const { fires, creations, changes, failedInRow, pausedNote } = plan;
+    const { fires, creations, changes, groups: also, failedInRow, pausedNote } = plan;
     const { id: scheduleId, revision } = schedule;
     const triggeredBy = kind === 'trigger' ? (caller ?? null) : null;
     const record = { scheduleId, revision, fires, failedInRow, advance, pausedNote, replaced, triggeredBy };
-    const batch = { ledger: SCHEDULE_LEDGER, record, creations, changes };
+    const batch = { ledger: SCHEDULE_LEDGER, record, also, creations, changes };
     if (!(await this.journal.carryOut(batch, caller ?? OWNER))) return null;
     this.metrics.fired(fires);
+    if (also.length > 0) this.scheduler.runWithin(GROUP_MEMBERS, 0);
     return fires;
-  }
-
-  /** The run for a time. @throws DomainError if there can be none */
-  async makeRun(
-    schedule: Pick<ScheduleEntity, 'id' | 'run' | 'labels' | 'cron' | 'everyS' | 'offsetS' | 'timezone'>,
-    at: Date,
-    caller?: Caller,
-  ): Promise<NewRun> {
-    const { id, run, labels } = schedule;
-    const facts = factsOf(schedule, at);
-    const request = await this.bodies.request(run, { facts: { ...facts, 'run.id': newId() }, labels });
-    const time = facts['schedule.time'] ?? '';
-    return this.runs.newRun({ ...request, schedule: { id, time } }, { caller });
   }
 }

@@ -11,6 +11,7 @@ import { ScheduleChanges } from '../schedules.errors.js';
 import { SchedulesService } from '../schedules.service.js';
 import { justBefore, timetableOf } from '../schedule-times.js';
 import { FiresService } from './fires.service.js';
+import { timesPerCommit } from './schedule-bodies.js';
 import type { NewFire } from './schedule-ledger.js';
 
 /** How often a request is carried out anew because the schedule was changed meanwhile. */
@@ -18,9 +19,6 @@ const MAX_TRIES = 20;
 
 /** Times of a backfill. */
 const MAX_TIMES = 1_000;
-
-/** Times of a backfill that one commit makes runs for. */
-const TIMES_PER_COMMIT = 100;
 
 /** Runs of schedules that are made because somebody asks for them. A pause does not hinder them. */
 @Injectable()
@@ -78,8 +76,9 @@ export class RequestedFires {
       after: range,
     });
     const result = { times: found.length, created: 0, existing: 0, failed: 0 };
-    for (let first = 0; first < found.length; first += TIMES_PER_COMMIT) {
-      const page = found.slice(first, first + TIMES_PER_COMMIT);
+    const timesOfPage = timesPerCommit(schedule);
+    for (let first = 0; first < found.length; first += timesOfPage) {
+      const page = found.slice(first, first + timesOfPage);
       const { existing, fires } = await this.#untilDone(id, () => this.#backfillPage(id, page, caller));
       result.existing += existing;
       for (const { outcome } of fires) result[outcome === 'created' ? 'created' : 'failed'] += 1;

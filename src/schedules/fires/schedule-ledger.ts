@@ -46,16 +46,18 @@ const ADVANCE = `update schedules s
         where s.id = v.id`;
 
 const INSERT = `insert into schedule_fires as f (
-         schedule_id, nominal_at, kind, outcome, run_id, reason, count, until_at, fired_at
+         schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at, fired_at
        )
-       select v.*, $9::timestamptz
+       select v.*, $10::timestamptz
          from unnest(
-                $1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::uuid[], $6::text[], $7::integer[], $8::timestamptz[]
-              ) as v (schedule_id, nominal_at, kind, outcome, run_id, reason, count, until_at)
+                $1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::text[], $8::integer[],
+                $9::timestamptz[]
+              ) as v (schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at)
            on conflict (schedule_id, nominal_at) where outcome <> 'skipped_missed' do update
           set kind = excluded.kind,
               outcome = excluded.outcome,
               run_id = excluded.run_id,
+              group_id = excluded.group_id,
               reason = excluded.reason,
               fired_at = excluded.fired_at,
               commit_order = excluded.commit_order`;
@@ -74,7 +76,7 @@ const ADVANCES = RowArrays.of<
 >(ADVANCE);
 const FIRES = RowArrays.of<keyof NewFire | 'scheduleId'>(INSERT);
 
-/** Schedules as the journal moves them on, with what became of their times, in the commit of their runs. */
+/** Schedules as the journal moves them on, with what became of their times, in the commit of their runs and groups. */
 class ScheduleLedger implements BatchLedger<FireRecord> {
   /** @returns one record of each schedule that is as it was when the record was made */
   async lock(manager: EntityManager, records: readonly FireRecord[]): Promise<ReadonlySet<FireRecord>> {
@@ -108,7 +110,7 @@ class ScheduleLedger implements BatchLedger<FireRecord> {
         const trigger = {
           ...change,
           action: 'schedule.trigger',
-          after: { outcome: fire?.outcome, run_id: fire?.runId },
+          after: { outcome: fire?.outcome, run_id: fire?.runId, group_id: fire?.groupId },
         } as const;
         const pause = { ...change, action: 'schedule.pause', after: { note } } as const;
         return [

@@ -21,6 +21,7 @@ import { failingNote, SchedulesService } from '../schedules.service.js';
 import { advanceTo } from '../schedule-times.js';
 import { dueTimes } from './due-times.js';
 import { FiresService } from './fires.service.js';
+import { timesPerCommit } from './schedule-bodies.js';
 import { isHeld } from '../../runs/machine/run.js';
 
 export const SCHEDULES = 'schedules';
@@ -64,7 +65,7 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
       if (inMs !== undefined) this.scheduler.runWithin(SCHEDULES, inMs);
     });
     this.#subscription = this.groups.subscribe(({ changes: { after, created } }) => {
-      let isConcerned = created.some(isHeld);
+      let isConcerned = created.some((run) => isHeld(run) && run.waitsFor === null);
       for (const { scheduleId, finishedAt } of after.values()) {
         if (scheduleId === null || finishedAt === null) continue;
         this.#ended.add(scheduleId);
@@ -156,7 +157,8 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
     const results = await Promise.allSettled(
       due.map(async (schedule) => {
         const pausing = failing.has(schedule.id) ? failingNote(schedule) : null;
-        const { fired: times, missed, nextAt } = dueTimes(schedule, schedule.now, pausing !== null);
+        const { fired, missed, nextAt } = dueTimes(schedule, schedule.now, pausing !== null);
+        const times = schedule.overlap === 'allow' ? fired.slice(0, timesPerCommit(schedule)) : fired;
         return this.fires.fire({
           schedule,
           kind: 'schedule',
@@ -164,7 +166,7 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
           missed,
           pausing,
           open: open.get(schedule.id) ?? [],
-          advance: advanceTo(schedule, nextAt),
+          advance: advanceTo(schedule, fired[times.length] ?? nextAt),
         });
       }),
     );

@@ -91,9 +91,20 @@ const UNREAD_SKIP = `
           limit 1
        ) skip on true`;
 
-const IS_UNREAD = '(unread.is_readable is true or creation.is_readable is true or skip.is_readable is true)';
-const IS_BEHIND_BOUND =
-  '(unread.is_readable is false or creation.is_readable is false or skip.is_readable is false)';
+/** The same of ends of groups. */
+const UNREAD_END = `
+  left join lateral (
+         select g.end_order < commit_order_bound() as is_readable
+           from groups g
+          where (g.end_order, g.id) > ((w.position ->> 'groupsOrder')::bigint, (w.position ->> 'groupsId')::uuid)
+            and 'group.ended' = any(w.events)
+          order by g.end_order, g.id
+          limit 1
+       ) group_end on true`;
+
+const READINGS = ['unread', 'creation', 'skip', 'group_end'];
+const IS_UNREAD = `(${READINGS.map((one) => `${one}.is_readable is true`).join(' or ')})`;
+const IS_BEHIND_BOUND = `(${READINGS.map((one) => `${one}.is_readable is false`).join(' or ')})`;
 
 /** What the turns of webhooks read and write. Each has a lease, without which it writes nothing. */
 @Injectable()
@@ -120,7 +131,7 @@ export class TurnRepository {
                   then greatest(0, extract(epoch from w.probe_at - clock_timestamp()) * 1000)
                 when ${IS_BEHIND_BOUND} then 1000
               end::float8 as "inMs"
-         from webhooks w ${PARKED} ${UNREAD} ${UNREAD_CREATION} ${UNREAD_SKIP}
+         from webhooks w ${PARKED} ${UNREAD} ${UNREAD_CREATION} ${UNREAD_SKIP} ${UNREAD_END}
         where w.is_enabled`,
     );
   }

@@ -34,7 +34,7 @@ const DEFAULT_EVENTS: readonly WebhookEvent[] = ['run.completed', 'run.failed', 
 @ApiSchema({
   name: 'WebhookWhere',
   description:
-    'The runs of which a webhook is told: each list that is given must have a value of the run. It does not concern webhook.disabled.',
+    'The runs and groups of which a webhook is told: each list that is given must have a value of the run or group. It does not concern webhook.disabled.',
 })
 export class WebhookWhereDto {
   /** Topics. */

@@ -21,6 +21,8 @@ const WRONG_BODIES: Readonly<Record<string, object>> = {
   createDefinitionRun: { inputs: {} },
   rerunRun: { unknown: 1 },
   addEvent: { type: 'PROGRESS', msg: 101 },
+  cancelGroup: { reason: '' },
+  retryGroup: { only: 'some' },
   pauseSchedule: { note: '' },
   updateWebhook: { url: '' },
   rotateWebhookSecret: { keep_old_s: -1 },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
-import { EXAMPLE_WEBHOOK_ID } from '../../../src/common/http/api-examples.js';
+import { EXAMPLE_GROUP_ID, EXAMPLE_WEBHOOK_ID } from '../../../src/common/http/api-examples.js';
 import {
   ApiDescription,
   readApiDocument,
@@ -180,6 +180,9 @@ describe('the API description', () => {
     const { id: webhookId } = (
       await service.send('POST', '/webhooks', { body: exampleOf('createWebhook', 'failures of a team') })
     ).body;
+    const { id: groupId } = (
+      await service.send('POST', '/groups', { body: exampleOf('createGroup', 'three steps') })
+    ).body;
     for (const operation of api.operations) {
       for (const [name, example] of Object.entries(examplesOf(operation))) {
         const runId = await claimedRun();
@@ -187,6 +190,7 @@ describe('the API description', () => {
         const body: unknown = JSON.parse(JSON.stringify(example.value).replaceAll(EXAMPLE_RUN_ID, runId));
         const path = filled(operation)
           .replaceAll(EXAMPLE_RUN_ID, runId)
+          .replaceAll(EXAMPLE_GROUP_ID, groupId)
           .replaceAll(EXAMPLE_WEBHOOK_ID, webhookId);
         const headers = Object.fromEntries(
           operation.parameters.flatMap(({ name: header, in: place, schema }) =>

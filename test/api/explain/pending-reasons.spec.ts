@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
+import { execute } from '../../../src/database/sql/sql.js';
 import { PENDING_REASON_NAMES } from '../../../src/runs/pending-reason.js';
 import { until } from '../../support/app/passing-time.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -66,6 +68,8 @@ for (const scheduler of ['direct', 'fit']) {
       assert.equal(set.status, 200, set.text);
       await create('concurrency', { concurrency });
       await create('start_at', { start_at: IN_AN_HOUR });
+      await create('dependency', { depends_on: [{ run: holder }] });
+      await create('dependency', { depends_on: [{ run: holder }], start_at: IN_AN_HOUR });
       // More than one lacks: the first of the list is told.
       await create('concurrency', { concurrency, selector: ['eu'] });
       assert.equal((await service.send('DELETE', '/workers/w')).status, 204);
@@ -120,6 +124,36 @@ for (const scheduler of ['direct', 'fit']) {
     });
   });
 }
+
+describe('an explanation of a run that depends on others', () => {
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
+  const explain = async (id: string) =>
+    bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+
+  test('names the runs and groups that have not ended, or says that inputs are read', async () => {
+    const [ended, open] = [await steps.create(), await steps.running()];
+    const group = await new GroupSteps(service).create({ runs: [{ ref: 'a', image: 'i' }] });
+    await service.send('POST', `/runs/${ended.id}/cancel`);
+    const { id } = await steps.create({
+      depends_on: [{ run: ended.id, when: 'ended' }, { run: open.id, when: 'failed' }, { group: group.id }],
+      inputs: { x: { $from: { group: group.id, output: '/x' } } },
+    });
+    const waiting = await explain(id);
+    assert.deepEqual(waiting.waiting_for, [
+      { run: open.id, state: 'RUNNING', when: 'failed' },
+      { group: group.id, state: 'open', when: 'completed' },
+    ]);
+    const names = `run ${open.id} (RUNNING), group ${group.id} (open)`;
+    assert.equal(waiting.summary, `Waits for 2 of 3 runs and groups: ${names}.`);
+    assert.deepEqual([waiting.queue.position, waiting.queue.not_before], [null, null]);
+    await execute(service.dataSource, `update dependencies set outcome = 'met' where child_run = $1`, [id]);
+    const reading = await explain(id);
+    assert.deepEqual([reading.reason, reading.waiting_for], ['dependency', []]);
+    assert.match(reading.summary, /its inputs are being read from outputs/);
+    await service.send('POST', `/runs/${id}/cancel`);
+  });
+});
 
 describe('a list of runs', () => {
   const statements = logStatements();

@@ -31,6 +31,7 @@ const WITHOUT_TURN = [
   'FeedController.getFeedCursor',
   'FeedController.readFeed',
   'FeedController.streamFeed',
+  'GroupsController.getGroup',
   'HealthController.getHealth',
   'HealthController.getLiveness',
   'LogsController.putLogChunk',

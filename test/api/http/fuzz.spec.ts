@@ -28,10 +28,14 @@ const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancel
 
 /** Names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, ranges of exit codes, and growth. */
 const RUN_OPTIONS =
-  /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
+  /^(?:runs\[\d+\]\.)?(?:env\b|depends_on\b|inputs\..*\$from|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
 
 /** Times, which end after they start, and what of a run a schedule refuses. */
 const SCHEDULE = /^(?:applied|labels|cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;
+
+/** What a group is made of, and what of a run it refuses. */
+const GROUP =
+  /^(?:exactly one of runs and array |runs\[|array\b|depends_on\b|max_failed must |inputs\.|labels\b)/;
 
 /** Addresses of endpoints, and lists without repetition. */
 const WEBHOOK = /^(?:url|events|include|where)\b/;
@@ -48,6 +52,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putPause: /^(?:where must |where\.all must |until must )/,
+  createGroup: GROUP,
   putSchedule: SCHEDULE,
   previewSchedule: SCHEDULE,
   createWebhook: WEBHOOK,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
 import { RunTimeoutsJob } from '../../../src/runs/run-timeouts.job.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
@@ -70,6 +71,29 @@ describe('GET /metrics', () => {
       longshore_run_queue_seconds_count: 1,
       longshore_claim_work_seconds_count: 1,
       longshore_feed_entries_total: 4,
+    });
+  });
+
+  test('counts groups that end, and what becomes of those that wait for an end', async () => {
+    const groups = new GroupSteps(service);
+    const earlier = await Scrape.of(service.send);
+    const group = await groups.create({
+      runs: [
+        { ref: 'a', image: 'i' },
+        { ref: 'b', image: 'i', depends_on: [{ ref: 'a' }] },
+        { ref: 'c', image: 'i', depends_on: [{ ref: 'a', when: 'failed' }] },
+      ],
+    });
+    const members = await groups.members(group.id);
+    await groups.end(members.get('a').id, 'FAILED');
+    await groups.untilReady(members.get('c').id);
+    await groups.end(members.get('c').id);
+    await groups.untilGroup(group.id, ({ state }) => state === 'failed');
+    const names = ['longshore_groups_ended_total', 'longshore_dependencies_resolved_total'];
+    assert.deepEqual((await Scrape.of(service.send)).since(earlier, names), {
+      'longshore_groups_ended_total{state="failed"}': 1,
+      'longshore_dependencies_resolved_total{outcome="met"}': 1,
+      'longshore_dependencies_resolved_total{outcome="broken"}': 1,
     });
   });
 

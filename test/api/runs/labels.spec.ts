@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -37,6 +38,23 @@ describe('names and labels of runs', () => {
     assert.deepEqual(await ids('label=team=vision&state=PENDING&image=image'), [vision.id]);
     assert.deepEqual(await ids('label=team=vision&state=RUNNING'), []);
     assert.deepEqual(await ids('label=team=vision&image=other'), []);
+  });
+
+  test('a member of a group is found by labels of the group, unless its own remove them', async () => {
+    const groups = new GroupSteps(service);
+    const group = await groups.create({
+      labels: { crew: 'night', stage: 'all' },
+      runs: [
+        { ref: 'a', image: 'i', labels: { stage: 'one' } },
+        { ref: 'b', image: 'i', labels: { crew: null } },
+      ],
+    });
+    const array = await groups.create({ labels: { crew: 'night' }, array: { size: 1, run: { image: 'i' } } });
+    await groups.untilGroup(array.id, ({ counts }) => counts.uncreated === 0);
+    const members = await groups.members(group.id);
+    const [first] = (await groups.members(array.id)).values();
+    assert.deepEqual(await ids('label=crew=night'), [first.id, members.get('a').id]);
+    assert.deepEqual(await ids('label=stage=all'), [members.get('b').id]);
   });
 
   test('a value of any characters is found, and text like a term of another kind is not taken for one', async () => {

@@ -12,6 +12,8 @@ const RESERVED = [
   'SERVICE_CPU',
   'SERVICE_RAM_MB',
   'SERVICE_SCHEDULED_FOR',
+  'SERVICE_ARRAY_INDEX',
+  'SERVICE_ARRAY_SIZE',
 ];
 const VARIABLE_FORM = `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${RESERVED.join(', ')}`;
 const NAME_FORM =

@@ -3,6 +3,7 @@ import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -65,6 +66,18 @@ describe('timeouts', () => {
         { worker: 'w', attempt: 1 },
       );
       assertError(late, 400, 'Run is already in terminal state FAILED');
+    });
+
+    test('count from the end of the last run that the run waits for', async () => {
+      const { id: parent } = await steps.create();
+      const { id } = await steps.create({ ...START, depends_on: [{ run: parent, when: 'ended' }] });
+      await passInVain(id, 3600);
+      assert.deepEqual(await timersOf(id), []);
+      await service.send('POST', `/runs/${parent}/cancel`);
+      await new GroupSteps(service).untilReady(id);
+      await passInVain(id, 3500);
+      await pass(id, 100);
+      await untilState(id, 'FAILED');
     });
 
     test('say why no worker could take the run', async () => {

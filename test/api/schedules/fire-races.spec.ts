@@ -140,6 +140,14 @@ describe('a schedule', () => {
     }
   });
 
+  test('does not try to start runs that wait for a run which is none of its own', async () => {
+    const { id: parent } = await runs.create();
+    const { first } = await queue('depending', { depends_on: [{ run: parent }] });
+    const schedules = service.app.get(ScheduleRepository, { strict: false });
+    assert.ok(!(await schedules.listReleasable(100)).includes(first));
+    await service.send('POST', `/runs/${parent}/cancel`);
+  });
+
   test('has one run that waits, however many a backfill has made', async () => {
     await steps.put('backfilled', { overlap: 'queue_one' });
     await backfill('backfilled', 120);

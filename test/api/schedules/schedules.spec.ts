@@ -25,6 +25,7 @@ describe('schedules', () => {
     assert.deepEqual(shown, {
       id: 'whole',
       description: 'd',
+      group: null,
       labels: {},
       run: RUN,
       cron: ['@daily'],

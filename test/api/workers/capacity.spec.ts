@@ -57,7 +57,8 @@ describe('GET /capacity/wanted', () => {
     const concurrency = { key: 'k', limit: 1 };
     for (let n = 0; n < 3; n += 1) await steps.create(body);
     for (let n = 0; n < 3; n += 1) await steps.create({ ...body, concurrency });
-    await steps.create({ ...body, start_at: '1h' });
+    const { id: parent } = await steps.create({ ...body, start_at: '1h' });
+    await steps.create({ ...body, depends_on: [{ run: parent }] });
     await steps.create(cores(2));
     assert.equal(await wanted('selector=pool&cpu=2'), 5);
     assert.equal(await wanted('selector=pool&cpu=4'), 3);

@@ -55,10 +55,10 @@ describe('the commands of docs/cli.md', () => {
 
   test('are all that the command line has', async () => {
     const { stdout } = await cli.shell(
-      'for group in "" run def schedule workers feed keys secrets; do longshore complete -- $group ""; done',
+      'for group in "" run def group schedule workers feed keys secrets; do longshore complete -- $group ""; done',
     );
     const text = blocks.names.flatMap((name) => blocks.all(name)).join('');
-    const groups = new Set(['run', 'def', 'schedule', 'workers', 'feed', 'keys', 'secrets']);
+    const groups = new Set(['run', 'def', 'group', 'schedule', 'workers', 'feed', 'keys', 'secrets']);
     const commands = stdout.split('\n').flatMap((line) => /^([a-z]+)\t/.exec(line)?.[1] ?? []);
     assert.ok(commands.length > 20, stdout);
     for (const name of commands.filter((command) => !groups.has(command))) {

@@ -146,6 +146,31 @@ describe('whoever follows a page in a fresh checkout', () => {
       assert.match(printed, said);
   });
 
+  test('follows a pipeline, and starts it again from a failure', async () => {
+    const printed = await followLoggedIn('docs/pipelines.md');
+    for (const said of [
+      /^group \S+ is failed: .*; failed: evaluate-us$/m,
+      /^exit code 1$/m,
+      /^report +CANCELLED +dependency /m,
+      /^prepare +COMPLETED +1 /m,
+      /^report +COMPLETED +2 .*"eu":0\.91,"us":0\.87/m,
+      /^outputs +\{"words":\[1,2,3\]\}$/m,
+    ])
+      assert.match(printed, said);
+  });
+
+  test('finds the best of 200 trials by an array, and retries the one that failed', async () => {
+    const printed = await followLoggedIn('docs/arrays.md');
+    for (const said of [
+      /^failed +17$/m,
+      /^exit code 1$/m,
+      /^123,1\.23,0$/m,
+      /^0$/m,
+      /^counts +200 completed$|is completed: 200 completed$/m,
+    ])
+      assert.match(printed, said);
+  });
+
   test('applies a folder, sees what others have changed, and prunes', async () => {
     const printed = await followLoggedIn('docs/apply.md');
     for (const said of [

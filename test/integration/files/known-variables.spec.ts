@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
-import { SCHEDULED_FOR } from '@longshore/common/variable-names';
+import { ARRAY_INDEX, ARRAY_SIZE, SCHEDULED_FOR } from '@longshore/common/variable-names';
 import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { loadWorkerSettings, WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
@@ -37,7 +37,14 @@ describe('the known variables', () => {
       (name) => name.startsWith('SERVICE_'),
     );
     const ofConformanceKit = ['SERVICE_WORKER_COMMAND', 'SERVICE_WORKER_PULL_COMMAND'];
-    const names = new Set([...ofPrograms, ...ofContainers, SCHEDULED_FOR, ...ofConformanceKit]);
+    const names = new Set([
+      ...ofPrograms,
+      ...ofContainers,
+      SCHEDULED_FOR,
+      ARRAY_INDEX,
+      ARRAY_SIZE,
+      ...ofConformanceKit,
+    ]);
     assert.deepEqual(KNOWN_VARIABLES, [...names].toSorted());
   });
 });

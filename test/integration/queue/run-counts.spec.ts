@@ -70,7 +70,7 @@ describe('the counts of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, queue, run_timers, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
+      'truncate runs, dependencies, queue, run_timers, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
     ),
   );
 

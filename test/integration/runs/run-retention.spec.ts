@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
@@ -7,6 +8,7 @@ import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { rows } from '../../../src/database/sql/sql.js';
+import { DependencyRepository } from '../../../src/groups/ends/dependency.repository.js';
 import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../../src/runs/run-retention.job.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
@@ -31,7 +33,7 @@ describe('the retention of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
+      'truncate runs, groups, dependencies, dependency_ends, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
 
@@ -128,6 +130,56 @@ describe('the retention of runs', () => {
     const old = await ended(30_000);
     assert.equal(await retention(0).runOnce(NOW), 0);
     assert.deepEqual(await kept(), [old]);
+  });
+
+  test('keeps the members of a group until it ended long ago, and removes it with them and what it waited for', async () => {
+    const { dataSource } = database;
+    const groupId = randomUUID();
+    const created = new Date(NOW.getTime() - 99 * DAY).toISOString();
+    await dataSource.query(
+      `insert into groups (id, on_failure, size, created_at, updated_at) values ($1, 'cancel_group', 2, $2, $2)`,
+      [groupId, created],
+    );
+    await dataSource.query(
+      `insert into dependencies (child_group, parent_id, is_group, need, parent_attempt) values ($1, $1, true, 'ended', 1)`,
+      [groupId],
+    );
+    const first = await ended(31, { groupId });
+    const { id: last } = await createOn(journal, { groupId });
+    assert.equal(await retention().runOnce(NOW), 0, 'a member has not ended');
+    await changeOn(journal, last, cancel);
+    for (const [age, removed] of [
+      [29, 0],
+      [31, 2],
+    ] as const) {
+      await setTimes(last, age, 99);
+      await dataSource.query('update groups set ended_at = $1', [
+        new Date(NOW.getTime() - age * DAY).toISOString(),
+      ]);
+      assert.equal(await retention().runOnce(NOW), removed);
+      assert.deepEqual(await kept(), removed === 0 ? [first, last].toSorted() : []);
+    }
+    const left = await rows(
+      dataSource,
+      'select id::text from groups union all select id::text from dependencies',
+    );
+    assert.deepEqual(left, []);
+    await assertCounted();
+  });
+
+  test('leaves the end of a run that others wait for until they are told of it', async () => {
+    const parent = await createOn(journal);
+    const dependsOn = [{ parentId: parent.id, isGroup: false, need: 'ended' }] as const;
+    const child = await createOn(journal, { dependsOn });
+    await changeOn(journal, parent.id, cancel);
+    await setTimes(parent.id, 31, 31);
+    assert.equal(await retention().runOnce(NOW), 1);
+    assert.deepEqual(await kept(), [child.id]);
+    const ends = await new DependencyRepository(database.dataSource).listEnds();
+    assert.deepEqual(
+      ends.map(({ parentId, state, childRun }) => [parentId, state, childRun]),
+      [[parent.id, 'CANCELLED', child.id]],
+    );
   });
 
   test('keeps a run that was retried since, also when that happens while it looks', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { sendNotice } from '../../../src/database/notices/commit-notice.js';
+import { HELD } from '../../../src/runs/machine/run.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { KEYS, type TestApp } from './test-app.js';
@@ -24,7 +25,7 @@ export async function letTimePass(
           set queued_at = queued_at - $2::interval,
               assigned_at = assigned_at - $2::interval,
               started_at = started_at - $2::interval,
-              not_before = not_before - $2::interval,
+              not_before = case when not_before = '${HELD.toISOString()}' then not_before else not_before - $2::interval end,
               start_at = start_at - $2::interval
         where id = any($1::uuid[])`,
       by,

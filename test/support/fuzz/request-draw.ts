@@ -53,7 +53,7 @@ const BAD_TEXTS = [
   '"x"',
   '{"a":1,"a":2}',
   '{"image":"i","priority":1e400}',
-  '{"image":"i","inputs":{"n":9007199254740993}}',
+  '{"image":"i","priority":9007199254740993}',
   '{"image":"\\u0000"}',
   '{"image":"\\ud800"}',
   `{"image":"i","inputs":${'{"a":'.repeat(70)}1${'}'.repeat(70)}}`,

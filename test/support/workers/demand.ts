@@ -100,6 +100,7 @@ export function countOneByOne(
     startAt: 0,
     paused: counted.filter(isHeldByPause).length,
     held: 0,
+    dependent: 0,
     kinds: inAnyOrder(
       demandsOf(
         counted.filter((one) => !isHeldByPause(one) && (one.place === 'plain' || one.isAdmitted)),

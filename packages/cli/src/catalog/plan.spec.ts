@@ -116,6 +116,12 @@ describe('what files change of a schedule', () => {
     );
     assert.deepEqual([...memberTexts(body).keys()].toSorted(), ['every_s', 'jitter_s', 'overlap', 'run']);
   });
+
+  test('a run that the file replaces by a group is not kept', () => {
+    const file = entryOf('{"cron": ["@daily"], "group": {"runs": []}}');
+    const body = bodyOf(file, storedOf('{"cron": ["@daily"], "run": {"image": "i"}}'), null);
+    assert.deepEqual([...memberTexts(body).keys()].toSorted(), ['cron', 'group', 'jitter_s', 'overlap']);
+  });
 });
 
 describe('whether others have changed what a set applied', () => {

@@ -44,8 +44,12 @@ const ANSWERED: ReadonlySet<string> = new Set([
 const EXCLUDED: Readonly<Record<string, readonly string[]>> = {
   cron: ['every_s'],
   every_s: ['cron'],
+  group: ['run'],
   offset_s: ['cron'],
+  run: ['group'],
   timezone: ['every_s'],
+  run: ['group'],
+  group: ['run'],
 };
 
 /** What a set of files stored of an object last; null: the object is not of the set. */

@@ -116,10 +116,7 @@ export class Planner {
 
   /** Lets a schedule pass that the service can only check when its definition is stored. */
   private unchecked({ kind, body }: Entry, error: unknown): undefined {
-    const { run } = body;
-    const definition = isJsonObject(run) ? run['definition'] : undefined;
-    if (kind === 'schedule' && typeof definition === 'string' && this.coming.has(definition))
-      return undefined;
+    if (kind === 'schedule' && definitionsOf(body).some((name) => this.coming.has(name))) return undefined;
     throw error;
   }
 
@@ -147,6 +144,13 @@ export class Planner {
   }
 }
 
+/** The bodies of the runs that a schedule makes. */
+function runsOf({ run, group }: JsonObject): JsonObject[] {
+  const { runs, array } = isJsonObject(group) ? group : {};
+  const each = isJsonObject(array) ? array['run'] : undefined;
+  return [run, each, ...(Array.isArray(runs) ? runs : [])].filter(isJsonObject);
+}
+
 /** Why an object is changed only with `--overwrite`. */
 function conflictOf(set: string, { shown }: Stored, changes: readonly Change[]): string | undefined {
   const { applied } = shown;
@@ -162,4 +166,13 @@ function nameOf({ kind, key }: Pick<Stored, 'kind' | 'key'>): string {
 
 function isOfSchedule({ kind }: Step): boolean {
   return kind === 'schedule';
+}
+
+/** The definitions that the runs of a schedule are of, as its body names them. */
+function definitionsOf({ run, group }: JsonObject): readonly string[] {
+  const { runs, array } = isJsonObject(group) ? group : {};
+  const bodies = [run, ...(Array.isArray(runs) ? runs : []), isJsonObject(array) ? array['run'] : undefined];
+  return bodies.flatMap((body) =>
+    isJsonObject(body) && typeof body['definition'] === 'string' ? body['definition'] : [],
+  );
 }

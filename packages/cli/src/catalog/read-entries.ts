@@ -83,12 +83,12 @@ function kindOf(job: Job): (typeof KINDS)[number] {
   if (kind !== undefined)
     throw usageError(`${placeOf(job, 'kind')}: kind must be one of ${KINDS.join(', ')}`);
   const has = (...fields: readonly string[]): boolean => fields.some((field) => field in job.value);
-  const isSchedule = has('run', 'cron', 'every_s');
+  const isSchedule = has('run', 'group', 'cron', 'every_s');
   const isDefinition = has('image') && has('version');
   if (isSchedule !== isDefinition) return isSchedule ? 'schedule' : 'definition';
   const reason = isSchedule
     ? 'both a definition and a schedule'
-    : 'neither a definition (image and version) nor a schedule (run, cron or every_s)';
+    : 'neither a definition (image and version) nor a schedule (run, group, cron or every_s)';
   throw usageError(`${placeOf(job)}: it is ${reason}; kind says which`);
 }
 

@@ -14,31 +14,36 @@ export function takesSchedule(parent: Command, name: string, description: string
   return parent.command(name).description(description).argument('<schedule>', 'id of the schedule');
 }
 
-/** What became of a time: the state of its run, or why it has none. */
+/** What became of a time: the state of its run or group, or why it has none. */
 const SYMBOLS = {
   COMPLETED: '+',
   FAILED: 'x',
   CANCELLED: 'c',
+  failed: 'x',
   RUNNING: 'r',
   ASSIGNED: 'r',
   PENDING: 'p',
+  completed: '+',
+  cancelled: 'c',
+  open: 'o',
   removed: '?',
   skipped_overlap: 's',
   skipped_missed: 'm',
-  failed: '!',
+  impossible: '!',
 } as const;
 
 /** The symbols in words. */
 export const SYMBOLS_TEXT =
-  '+ COMPLETED, x FAILED, c CANCELLED, r RUNNING or ASSIGNED, p PENDING, ? run removed, s skipped for an overlap, m missed, ! no run could be made';
+  '+ COMPLETED, x FAILED, c CANCELLED, r RUNNING or ASSIGNED, p PENDING, o open (a group), ? run removed, s skipped for an overlap, m missed, ! no run could be made';
 
 /** A symbol for each of the last times, the newest last. */
 export function outcomesText({ last }: Schedule): string {
   return last.map(symbolOf).toReversed().join('') || '-';
 }
 
-function symbolOf({ outcome, run_state: state }: Fire): string {
-  return SYMBOLS[outcome === 'created' ? (state ?? 'removed') : outcome];
+function symbolOf({ outcome, run_state: state, group_state: groupState }: Fire): string {
+  if (outcome === 'created') return SYMBOLS[state ?? groupState ?? 'removed'];
+  return SYMBOLS[outcome === 'failed' ? 'impossible' : outcome];
 }
 
 /** When it fires. */
@@ -52,10 +57,11 @@ export const FIRE_COLUMNS: readonly Column<Fire>[] = [
   { title: 'TIME', text: ({ from, until, count }) => (count === 1 ? from : `${from} to ${until}`) },
   { title: 'KIND', text: ({ kind }) => kind },
   { title: 'OUTCOME', text: ({ outcome, count }) => `${outcome}${count === 1 ? '' : ` (${count})`}` },
-  { title: 'RUN', text: ({ run_id: id }) => id ?? '-' },
+  { title: 'RUN OR GROUP', text: ({ run_id: run, group_id: group }) => run ?? group ?? '-' },
   {
     title: 'STATE',
-    text: ({ run_id: id, run_state: state }) => state ?? (id === null ? '-' : 'removed'),
+    text: ({ outcome, run_state: run, group_state: group }) =>
+      run ?? group ?? (outcome === 'created' ? 'removed' : '-'),
     colour: ({ run_state: state }) => (state === null ? undefined : STATE_COLOURS[state]),
   },
   { title: 'REASON', text: ({ reason }) => reason ?? '-', isElastic: true },
@@ -91,7 +97,8 @@ export function scheduleDetails(schedule: Schedule, style: TableStyle): string {
         'pauses after',
         schedule.pause_after_failures === null ? undefined : `${schedule.pause_after_failures} failures`,
       ],
-      ['run', jsonText(schedule.run)],
+      ['run', schedule.run === null ? undefined : jsonText(schedule.run)],
+      ['group', schedule.group === null ? undefined : jsonText(schedule.group)],
       ['paused', schedule.paused ? oneLine(pause.filter((text) => text !== '').join(' ')) : undefined],
       ['next', next.join(', ') || undefined],
       [

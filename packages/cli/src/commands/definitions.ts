@@ -4,6 +4,7 @@ import { Option, type Command } from 'commander';
 import { DEFINITIONS, storeDefinition } from '../catalog/objects.js';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
   given,
@@ -22,7 +23,7 @@ import { ago, type Column } from '../terminal/table.js';
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
 type ApplyFlags = ServiceFlags & { readonly file: string; readonly dryRun?: true };
-type RunFlags = VersionFlags & NewRunFlags & { readonly dryRun?: true };
+type RunFlags = VersionFlags & NewRunFlags & AfterFlags & { readonly dryRun?: true };
 
 const COLUMNS: readonly Column<Definition>[] = [
   { title: 'ID', text: ({ id }) => id },
@@ -176,7 +177,7 @@ function addRun(parent: Command, context: CliContext): void {
         'idempotencyKey',
       ]),
     );
-  takesNewRunFlags(command);
+  takesAfterFlags(takesNewRunFlags(command));
   callsService(
     command,
     'def run word-count --input text="to be" --wait',
@@ -198,6 +199,7 @@ function addRun(parent: Command, context: CliContext): void {
       ...(await readNewRun({ ...flags, input }, args, context, types)),
       ...given<unknown>('retry_policy', readRetries(flags)),
       ...given('event_delivery', { attributes: readAttributes(flags) }),
+      ...(await readDependencies(flags, session, context.env)),
     };
     if (dryRun === true) {
       const asked = { path: { name }, query: { ...versionOf(flags), dry_run: true } };

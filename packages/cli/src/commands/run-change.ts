@@ -1,9 +1,10 @@
 import { shellWords } from '@longshore/common/shell-words';
 import type { Command } from 'commander';
-import { EXIT, refusalText, usageError } from '../cli-error.js';
+import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
 import { labelChanges } from '../runs/inputs.js';
 import { readRunId, readRunIds, RUN_WORDS, takesRun } from '../runs/run-ids.js';
+import type { Session } from '../service/session.js';
 
 const MOST_IDS = 100;
 const CHANGES = {
@@ -46,6 +47,11 @@ function addLabel(parent: Command, context: CliContext): void {
   );
 }
 
+interface ChangeFlags extends ServiceFlags {
+  readonly reason?: string;
+  readonly dependents?: true;
+}
+
 /** Each run on its own, exactly once even if a response is lost. */
 function addBatches(parent: Command, context: CliContext): void {
   for (const name of ['cancel', 'retry'] as const) {
@@ -56,28 +62,54 @@ function addBatches(parent: Command, context: CliContext): void {
       .argument('<run...>', `${RUN_WORDS}; 100 at most`);
     if (name === 'cancel')
       command.option('--reason <text>', 'why, 500 characters at most; shown with the runs');
-    callsService(command, `run ${name} $RUN`).action(
-      async (words: string[], flags: ServiceFlags & { readonly reason?: string }) => {
-        if (words.length > MOST_IDS) throw usageError(`${words.length} runs are more than ${MOST_IDS}`);
-        const session = await openSession(flags, context);
-        const ids = await readRunIds(session, words, context.env);
-        const headers = { 'Idempotency-Key': session.newKey() };
-        const body = { ids: [...ids], ...(flags.reason === undefined ? {} : { reason: flags.reason }) };
-        const { results } = await session.ask((init) =>
-          session.client.POST(path, { body, headers, ...init }),
-        );
-        const { output } = context;
-        if (flags.json) await output.json(...results);
-        for (const [index, id] of ids.entries()) {
-          const result = results[index];
-          const isDone = result?.status === 204;
-          if (!isDone) context.end(EXIT.failed);
-          if (flags.json) continue;
-          const why = result !== undefined && 'error' in result ? refusalText(result.error) : undefined;
-          if (isDone) await output.line(`${id} ${done}`);
-          else output.note(`${id} not ${done}: ${why ?? 'no answer'}`);
-        }
-      },
-    );
+    else
+      command.option('--dependents', 'once they are COMPLETED, open again the runs that they had cancelled');
+    callsService(command, `run ${name} $RUN`).action(async (words: string[], flags: ChangeFlags) => {
+      if (words.length > MOST_IDS) throw usageError(`${words.length} runs are more than ${MOST_IDS}`);
+      const session = await openSession(flags, context);
+      const ids = await readRunIds(session, words, context.env);
+      if (flags.dependents) {
+        await retryWithDependents(session, ids, flags, context);
+        return;
+      }
+      const headers = { 'Idempotency-Key': session.newKey() };
+      const body = { ids: [...ids], ...(flags.reason === undefined ? {} : { reason: flags.reason }) };
+      const { results } = await session.ask((init) => session.client.POST(path, { body, headers, ...init }));
+      const { output } = context;
+      if (flags.json) await output.json(...results);
+      for (const [index, id] of ids.entries()) {
+        const result = results[index];
+        const isDone = result?.status === 204;
+        if (!isDone) context.end(EXIT.failed);
+        if (flags.json) continue;
+        const why = result !== undefined && 'error' in result ? refusalText(result.error) : undefined;
+        if (isDone) await output.line(`${id} ${done}`);
+        else output.note(`${id} not ${done}: ${why ?? 'no answer'}`);
+      }
+    });
+  }
+}
+
+/** One after the other: no request for many runs has it. */
+async function retryWithDependents(
+  session: Session,
+  ids: readonly string[],
+  { json }: ChangeFlags,
+  context: CliContext,
+): Promise<void> {
+  const { output } = context;
+  for (const id of ids) {
+    const params = { path: { id }, query: { dependents: true } };
+    const headers = { 'Idempotency-Key': session.newKey() };
+    try {
+      const run = await session.ask((init) =>
+        session.client.POST('/runs/{id}/retry', { params, headers, ...init }),
+      );
+      await (json ? output.json(run) : output.line(`${id} retried`));
+    } catch (error) {
+      if (!(error instanceof CliError) || error.exitCode !== EXIT.failed) throw error;
+      context.end(EXIT.failed);
+      output.note(`${id} not retried: ${error.message}`);
+    }
   }
 }

@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { type Command, Option } from 'commander';
 import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { noteRefusal, overlaid, placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import { makeRun, readImageRun, takesImageRunFlags, type ImageRunFlags } from '../runs/new-run.js';
 import { AFTER_DASHES, splitOperands, unknownWordError } from '../runs/operands.js';
@@ -13,7 +14,7 @@ import type { Session } from '../service/session.js';
 /** Runs of one request. */
 const BATCH = 100;
 
-interface CreateFlags extends ServiceFlags, ImageRunFlags {
+interface CreateFlags extends ServiceFlags, ImageRunFlags, AfterFlags {
   readonly json?: true;
   readonly from?: string;
   readonly dryRun?: true;
@@ -35,7 +36,7 @@ export function addRunCreate(parent: Command, context: CliContext): void {
         'idempotencyKey',
       ]),
     );
-  takesImageRunFlags(command);
+  takesAfterFlags(takesImageRunFlags(command));
   callsService(
     command,
     'run create longshore/word-count --input text="to be or not to be" --wait',
@@ -45,10 +46,13 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     'run create busybox --command sh --env NAME=Ada --wait -- -c \'echo "Hello, $NAME"\'',
     'run create trainer --cpu 0.5 --ram-mb 512',
     'run create trainer --ram-mb 1024 --max-attempts 4 --grow-ram 2x:16384',
+    'run create evaluate --after nightly-train,@last:ended',
     'run create trainer --selector gpu --secret TOKEN=hub-token --concurrency-key gpu-box --start-at 10m',
   ).action(async (image: string | undefined, args: readonly string[], flags: CreateFlags) => {
-    const jobs = await readBodies(command, image, args, flags, context);
+    const read = await readBodies(command, image, args, flags, context);
     const session = await openSession(flags, context);
+    const dependencies = await readDependencies(flags, session, context.env);
+    const jobs = read.map((one) => ({ ...one, value: overlaid(one.value, dependencies) }));
     const [job, ...others] = jobs;
     if (job === undefined) throw usageError('give the image of the run, or -f with a file');
     if (flags.wait && others.length > 0) throw usageError(`--wait follows one run, not ${jobs.length}`);

@@ -79,6 +79,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
       ['waiting', queue === null ? undefined : span(queue.waiting_ms)],
       ['starts at', queue?.start_at ?? undefined],
       ['back-off until', queue?.start_at ? undefined : (queue?.not_before ?? undefined)],
+      ['waits for', listed(explained.waiting_for.map(awaitedText))],
       ['needs tags', listed(requirements?.selector)],
       ['needs capabilities', listed(requirements?.capabilities)],
       [
@@ -121,6 +122,10 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
 
 function listed(words: readonly string[] = []): string | undefined {
   return words.length === 0 ? undefined : words.map(oneLine).join(', ');
+}
+
+function awaitedText({ run, group, state }: Explanation['waiting_for'][number]): string {
+  return `${run === undefined ? `group ${group}` : `run ${run}`} (${state ?? 'removed'})`;
 }
 
 function because({ obstacles, draining, not_claiming: notClaiming, unable }: Worker): string {

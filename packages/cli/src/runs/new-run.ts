@@ -140,17 +140,23 @@ export interface ImageRunFlags extends NewRunFlags {
 
 /** Adds the flags for following a run. */
 export function takesWatchFlags(command: Command): Command {
-  return command
-    .option('--no-logs', 'leave out what the container prints')
-    .option('--timestamps', 'put the time before each line of the log')
-    .addOption(
-      integerOption(
-        '--patience <seconds>',
-        'how long to wait for a service that is unreachable while a run is followed',
-        0,
-        MOST_SECONDS,
-      ).default(300),
-    );
+  return takesPatience(
+    command
+      .option('--no-logs', 'leave out what the container prints')
+      .option('--timestamps', 'put the time before each line of the log'),
+  );
+}
+
+/** Adds the flag for how long a follower waits for the service. */
+export function takesPatience(command: Command): Command {
+  return command.addOption(
+    integerOption(
+      '--patience <seconds>',
+      'how long to wait for a service that is unreachable while a run or group is followed',
+      0,
+      MOST_SECONDS,
+    ).default(300),
+  );
 }
 
 /** Adds the flags for creating a run. */

@@ -27,6 +27,7 @@ describe('a column of a list of runs', () => {
       ['outputs.loss', undefined],
       ['inputs.__proto__', undefined],
       ['worker', undefined],
+      ['reason', undefined],
     ] as const) {
       assert.equal(fieldText(RUN, column), text, column);
     }

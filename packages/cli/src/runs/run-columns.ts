@@ -31,14 +31,15 @@ export function fieldText(run: Run, column: string): string | undefined {
   const [first = ''] = path.split('.', 1);
   if (Object.hasOwn(run, first)) return textAt(run, path);
   const summary = textAt(run.execution_summary, path);
-  if (summary !== undefined || SUMMARY_FIELDS.has(first)) return summary;
+  if (summary !== undefined || OPTIONAL_FIELDS.has(first)) return summary;
   throw usageError(
-    `a run has no field ${JSON.stringify(column)}: it has ${[...Object.keys(run), ...SUMMARY_FIELDS].join(', ')}, and what they hold, such as inputs.lr`,
+    `a run has no field ${JSON.stringify(column)}: it has ${[...new Set([...Object.keys(run), ...OPTIONAL_FIELDS])].join(', ')}, and what they hold, such as inputs.lr`,
   );
 }
 
-/** Fields of `execution_summary`, which not every run has. */
-const SUMMARY_FIELDS: ReadonlySet<string> = new Set([
+/** Fields that not every run has: `reason`, and those of `execution_summary`. */
+const OPTIONAL_FIELDS: ReadonlySet<string> = new Set([
+  'reason',
   'gpu_id',
   'gpu_ids',
   'assigned_at',
@@ -53,7 +54,7 @@ const SUMMARY_FIELDS: ReadonlySet<string> = new Set([
   'worker_id',
   'error_message',
   'cancel_reason',
-] satisfies (keyof Run['execution_summary'])[]);
+] satisfies ('reason' | keyof Run['execution_summary'])[]);
 
 /** A key may have points itself. */
 function textAt(value: object, path: string): string | undefined {

@@ -21,6 +21,7 @@ export interface FilterFlags {
   readonly mine?: true;
   readonly rerunOf?: string;
   readonly schedule?: string;
+  readonly group?: string;
   readonly endedSince?: string;
   readonly endedUntil?: string;
   readonly since?: string;
@@ -54,6 +55,7 @@ export function withRunFilters(command: Command): Command {
     .option('--mine', 'runs that this API key has created')
     .option('--rerun-of <id>', 'runs that repeat the run with this id')
     .option('--schedule <id>', 'runs that the schedule made')
+    .option('--group <id>', 'runs of this group')
     .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
@@ -63,7 +65,7 @@ export function withRunFilters(command: Command): Command {
 /** The filters as the API takes them. Spans are counted from the service's time. */
 export async function readFilters(flags: FilterFlags, session: Session) {
   const { state, def, image, topic, selector, concurrencyKey, label, name } = flags;
-  const { cause, exitCode, worker, mine, rerunOf, schedule } = flags;
+  const { cause, exitCode, worker, mine, rerunOf, schedule, group } = flags;
   return {
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
@@ -79,6 +81,7 @@ export async function readFilters(flags: FilterFlags, session: Session) {
     ...(mine ? { created_by: 'me' } : {}),
     ...(rerunOf === undefined ? {} : { rerun_of: rerunOf }),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(group === undefined ? {} : { group }),
     ...(await readTimes(flags, session)),
   };
 }

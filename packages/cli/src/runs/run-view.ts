@@ -60,6 +60,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['created', run.createdAt],
       ['created by', run.created_by === null ? undefined : oneLine(run.created_by.key_name)],
       ['rerun of', run.rerun_of ?? undefined],
+      ['group', groupOf(run)],
       ['schedule', run.schedule ? `${run.schedule.id} at ${run.schedule.time}` : undefined],
       ['reruns', run.reruns === 0 ? undefined : String(run.reruns)],
       ['started', summary.started_at],
@@ -142,6 +143,12 @@ export function eventText({ t, type, msg, payload }: Schemas['PolledEvent']): st
 /** Why a submitted job waits. */
 function reasonOf(type: string, { reason }: Schemas['PolledEvent']['payload']): unknown {
   return type === 'SUBMITTED' ? reason : undefined;
+}
+
+function groupOf({ group, array }: Run): string | undefined {
+  if (group === null) return undefined;
+  if (array !== null) return `${group.id}, index ${array.index} of ${array.size}`;
+  return group.ref === null ? group.id : `${group.id} as ${group.ref}`;
 }
 
 function definitionOf({ op_definition: name, op_definition_version: version }: Run): string | undefined {

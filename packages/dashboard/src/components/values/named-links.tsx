@@ -1,3 +1,4 @@
+import { Fragment } from 'react';
 import { Link } from 'wouter';
 import { shortId } from '../../lib/format.js';
 
@@ -28,4 +29,33 @@ export function DefinitionLink({ name, version }: DefinitionLinkProps) {
       {name} {version}
     </Link>
   );
+}
+
+/** A run or group that something waits for. */
+interface Dependency {
+  readonly run?: string;
+  readonly group?: string;
+  /** Null: it was removed. */
+  readonly state: string | null;
+  readonly when: 'completed' | 'failed' | 'ended';
+}
+
+const VERBS = { completed: 'complete', failed: 'fail', ended: 'end' } as const;
+
+/** What a run or an array waits for, each with its state: `run 1c…4f (running) to complete, group 9a…7e (open) to end`. */
+export function DependencyList({ of: dependencies }: { readonly of: readonly Dependency[] }) {
+  return dependencies.map(({ run, group, state, when }, index) => {
+    const id = run ?? group ?? '';
+    const kind = run === undefined ? 'group' : 'run';
+    return (
+      <Fragment key={`${id} ${when}`}>
+        {index > 0 && ', '}
+        {kind}{' '}
+        <Link href={`/${kind}s/${encodeURIComponent(id)}`} title={id}>
+          <code>{shortId(id)}</code>
+        </Link>{' '}
+        ({state?.toLowerCase() ?? 'removed'}) to {VERBS[when]}
+      </Fragment>
+    );
+  });
 }

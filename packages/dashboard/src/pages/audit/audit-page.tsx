@@ -131,6 +131,8 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'definition.create': 'definition created',
   'definition.replace': 'definition replaced',
   'definition.delete': 'definition deleted',
+  'group.cancel': 'group cancelled',
+  'group.retry': 'group tried again',
   'schedule.create': 'schedule created',
   'schedule.replace': 'schedule replaced',
   'schedule.delete': 'schedule deleted',

@@ -78,6 +78,15 @@ export function RunFacts({ run }: { readonly run: Run }) {
           for {run.schedule.time}
         </Fact>
       )}
+      {run.group !== null && (
+        <Fact name="Group">
+          <PageLink
+            page={`/groups/${encodeURIComponent(run.group.id)}`}
+            query={{}}
+            text={run.array === null ? (run.group.ref ?? run.group.id) : indexText(run.array)}
+          />
+        </Fact>
+      )}
       {run.rerun_of !== null && (
         <Fact name="Rerun of">
           <RunLink id={run.rerun_of} />
@@ -167,6 +176,10 @@ function PageLink({ page, query, text }: PageLinkProps) {
       {text}
     </Link>
   );
+}
+
+function indexText({ index, size }: NonNullable<Run['array']>): string {
+  return `index ${formatCount(index)} of ${formatCount(size)}`;
 }
 
 function budget(seconds: number | undefined): string {

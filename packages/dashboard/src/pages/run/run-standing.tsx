@@ -1,3 +1,4 @@
+import { PENDING_REASONS } from '@longshore/client/constants';
 import { plainText } from '@longshore/common/shown-text';
 import { useState } from 'react';
 import type { Run, Schemas } from '../../api/use-api.js';
@@ -184,7 +185,7 @@ function ExplainDialog({ isOpen, onClose, explanation }: Props) {
 }
 
 function Reasons({
-  explanation: { summary, queue, counts, workers, strategy },
+  explanation: { summary, reason, queue, counts, workers, strategy },
 }: {
   explanation: Explanation;
 }) {
@@ -193,8 +194,9 @@ function Reasons({
       <p>{summary}</p>
       <dl className={explainDialogStyles.facts}>
         <Fact name="Place in the queue">
-          {typeof queue?.position === 'number' && formatCount(queue.position)}
-          {typeof queue?.position !== 'number' && (queue?.start_at ? 'not before its start' : 'in back-off')}
+          {typeof queue?.position === 'number'
+            ? formatCount(queue.position)
+            : `none: ${PENDING_REASONS[reason ?? 'queue']}`}
         </Fact>
         <Fact name="Queued">
           <Time at={queue?.queued_at} />

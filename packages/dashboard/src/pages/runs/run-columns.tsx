@@ -75,6 +75,12 @@ const WORKER: Column<Run> = {
     ),
 };
 
+/** Pixels of a row of the list of runs. */
+export const ROW_HEIGHT = { line: 48, card: 252 };
+
+/** Where there is room for {@link WIDE_COLUMNS}. */
+export const ROOM_FOR_ALL = '(min-width: 84rem)';
+
 /** The columns of the list of runs, where there is room for all of them. */
 export const WIDE_COLUMNS: readonly Column<Run>[] = [
   STATE,

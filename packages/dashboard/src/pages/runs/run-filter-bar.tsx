@@ -41,6 +41,7 @@ const TEXTS = [
   ['created_by', ({ created_by: key }) => ['me', key?.key_id]],
   ['rerun_of', ({ rerun_of: id }) => [id]],
   ['schedule', ({ schedule }) => [schedule?.id]],
+  ['group', ({ group }) => [group?.id]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
   (run: Run) => readonly (string | null | undefined)[],

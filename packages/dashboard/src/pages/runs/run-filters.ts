@@ -18,6 +18,7 @@ export const FILTER_LABELS = {
   created_by: 'Created by (me, or the id of a key)',
   rerun_of: 'Rerun of (id of a run)',
   schedule: 'Schedule',
+  group: 'Group',
   from: 'Created from',
   to: 'Created to',
   ended_from: 'Ended from',

@@ -15,7 +15,7 @@ import { useShortcut } from '../../shell/shortcuts.js';
 import { BulkDialog } from './bulk-dialog.js';
 import { MatchingDialog, useMatching, type MatchingAction } from './matching-dialog.js';
 import { NewRunDialog } from './new-run-dialog.js';
-import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
+import { NARROW_COLUMNS, ROOM_FOR_ALL, ROW_HEIGHT, WIDE_COLUMNS } from './run-columns.js';
 import { FilterChips, RunFilterBar } from './run-filter-bar.js';
 import {
   filtersOf,
@@ -30,9 +30,6 @@ import { SavedViews } from './saved-views.js';
 import { SelectionBar } from './selection-bar.js';
 import { useChosenRuns, useHeldRows } from './use-chosen-runs.js';
 import { PAGE_SIZE, useNewRuns, useRunPage } from './use-run-page.js';
-
-const ROW_HEIGHT = { line: 48, card: 252 };
-const ROOM_FOR_ALL = '(min-width: 84rem)';
 
 /** Every run, newest first: filtered, in pages, and many at a time to cancel or retry. */
 export default function RunsPage() {

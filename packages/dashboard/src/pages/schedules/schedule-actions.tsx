@@ -4,11 +4,11 @@ import { unwrap, unwrapEmpty } from '../../api/answers.js';
 import { useApi, type LongshoreClient } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { showToast } from '../../components/feedback/toasts.js';
-import { RunLink } from '../../components/values/named-links.js';
 import { ItemActions, type ItemAction } from '../../run-form/item-actions.js';
 import { field } from '../../run-form/run-fields.js';
 import { ScheduleDialog } from './schedule-dialog.js';
-import type { Fire, Schedule } from './schedule-view.js';
+import { FireLink } from './fire-marks.js';
+import { pageOf, type Fire, type Schedule } from './schedule-view.js';
 
 /** What may be done to a schedule. */
 export function ScheduleActions({ schedule }: { readonly schedule: Schedule }) {
@@ -91,7 +91,7 @@ function actionsOf(
   ];
 }
 
-function tellFire({ run_id: run, reason }: Fire): void {
-  if (run === null) showToast('bad', `No run is created: ${reason ?? 'no reason is known'}`);
-  else showToast('good', 'Run ', <RunLink id={run} />, ' is created.');
+function tellFire(fire: Fire): void {
+  if (pageOf(fire) === null) showToast('bad', `No run is created: ${fire.reason ?? 'no reason is known'}`);
+  else showToast('good', fire.run_id === null ? 'Group ' : 'Run ', <FireLink fire={fire} />, ' is created.');
 }

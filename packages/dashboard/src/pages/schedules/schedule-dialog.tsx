@@ -58,7 +58,7 @@ function useStore(stored: string | undefined, onClose: () => void) {
     mutationFn: ({ id: entered = '', ...rest }: Json) => {
       // Without a run the service says what one needs.
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
-      const body = { run: {}, ...rest } as Schemas['SchedulePut'];
+      const body = ('group' in rest ? rest : { run: {}, ...rest }) as Schemas['SchedulePut'];
       const id = stored ?? String(entered);
       return unwrap(api.PUT('/schedules/{id}', { params: { path: { id } }, body }));
     },

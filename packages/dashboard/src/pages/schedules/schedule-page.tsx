@@ -7,13 +7,12 @@ import type { Column } from '../../components/table/data-table.js';
 import { Badge } from '../../components/values/badge.js';
 import { Fact, FactBox, Line } from '../../components/values/facts.js';
 import { JsonTree } from '../../components/values/json-tree.js';
-import { RunLink } from '../../components/values/named-links.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount } from '../../lib/format.js';
 import { ItemDescription, ItemPage, ItemTitle } from '../../shell/item-page.js';
 import { ListPage } from '../../shell/list-page.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { FireMarks } from './fire-marks.js';
+import { FireLink, FireMarks } from './fire-marks.js';
 import { ScheduleActions } from './schedule-actions.js';
 import { Times } from './schedule-dialog.js';
 import styles from './schedule-page.module.css';
@@ -150,9 +149,9 @@ function fireColumns(zone: string): readonly Column<Fire>[] {
       cell: (fire) => <Badge tone={toneOf(fire)}>{outcomeOf(fire)}</Badge>,
     },
     {
-      header: 'Run',
+      header: 'Run or group',
       width: '8rem',
-      cell: ({ run_id: run }) => (run === null ? <span className="muted">–</span> : <RunLink id={run} />),
+      cell: (fire) => <FireLink fire={fire} />,
     },
     {
       header: 'Reason',

@@ -94,7 +94,7 @@ const ROWS: FieldRows = [
       'list',
       'events',
       'Events',
-      'Such as run.failed, run.recovered, schedule.skipped; default: run.completed, run.failed, run.cancelled',
+      'Such as run.failed, run.recovered, group.ended; default: run.completed, run.failed, run.cancelled',
     ),
     field('list', 'include', 'Include', 'outputs: those of ended runs, up to 20 KiB'),
   ],
