@@ -2,7 +2,15 @@ import type { EntityManager } from 'typeorm';
 import { execute, plainArray, rows, unnestRows } from '../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../runs/journal/command.js';
 import type { Dependency } from '../runs/machine/run.js';
-import { insertGroups, stopGroup, whyStopped, type NewGroup } from './group.repository.js';
+import {
+  insertGroups,
+  lockEdges,
+  openArray,
+  stopGroup,
+  whyStopped,
+  type NewGroup,
+  type SeenEdge,
+} from './group.repository.js';
 
 /** What a commit does to a group. */
 export type GroupRecord =
@@ -19,7 +27,13 @@ export type GroupRecord =
   /** It is cancelled as a user does it; its members are later. */
   | { readonly kind: 'cancel'; readonly groupId: string; readonly reason: string }
   /** Members are opened again; these dependencies count as open. */
-  | { readonly kind: 'retry'; readonly groupId: string; readonly reopened: readonly string[] };
+  | {
+      readonly kind: 'retry';
+      readonly groupId: string;
+      readonly reopened: readonly string[];
+      /** Dependencies of the members by which it was decided. */
+      readonly seen: readonly SeenEdge[];
+    };
 
 type Record<K extends GroupRecord['kind']> = Extract<GroupRecord, { kind: K }>;
 
@@ -57,7 +71,20 @@ const WAIT = `with asked as materialized (
 class GroupLedger implements BatchLedger<GroupRecord> {
   async lock(manager: EntityManager, records: readonly GroupRecord[]): Promise<ReadonlySet<GroupRecord>> {
     const pages = records.filter((record): record is Record<'members'> => record.kind === 'members');
-    const due = new Set<GroupRecord>(records.filter(({ kind }) => kind !== 'members'));
+    const edges = await lockEdges(
+      manager,
+      records.flatMap((record) => (record.kind === 'retry' ? record.seen : [])),
+    );
+    const stopped = await stoppedOf(
+      manager,
+      records.flatMap((record) => (record.kind === 'stop' ? [record.groupId] : [])),
+    );
+    const due = new Set<GroupRecord>(
+      records.filter((record) => {
+        if (record.kind === 'retry') return record.seen.every(({ id }) => edges.has(id));
+        return record.kind === 'stop' ? stopped.has(record.groupId) : record.kind === 'create';
+      }),
+    );
     if (pages.length === 0) return due;
     const locked = await rows<{ id: string; created: number }>(
       manager,
@@ -94,6 +121,17 @@ class GroupLedger implements BatchLedger<GroupRecord> {
   }
 }
 
+/** Those of the groups that are stopped: a retry may have opened one again. */
+async function stoppedOf(manager: EntityManager, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set();
+  const found = await rows<{ id: string }>(
+    manager,
+    `select id from groups where id = any($1::uuid[]) and stop_cause is not null`,
+    [plainArray(ids)],
+  );
+  return new Set(found.map(({ id }) => id));
+}
+
 async function wait(manager: EntityManager, id: string, dependsOn: readonly Dependency[]): Promise<void> {
   const groups = dependsOn.filter(({ isGroup }) => isGroup).map(({ parentId }) => parentId);
   if (groups.length > 0)
@@ -113,16 +151,14 @@ async function wait(manager: EntityManager, id: string, dependsOn: readonly Depe
 
 /** Lets members be made again that were not, and takes back what was known of the ends of members that are opened again. */
 async function reopen(manager: EntityManager, { groupId, reopened }: Record<'retry'>): Promise<void> {
+  await openArray(manager, groupId, 'any');
   await execute(
     manager,
     `update groups
         set stop_cause = null,
-            reason = null,
-            state = 'open',
-            ended_at = null,
-            endings = endings + case when state = 'open' then 0 else 1 end,
-            due_at = case when array_body is not null and created < size then clock_timestamp() end
-      where id = $1::uuid`,
+            reason = null
+      where id = $1::uuid
+        and created = size`,
     [groupId],
   );
   if (reopened.length === 0) return;

@@ -4,7 +4,8 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { DependencyEntity, GroupEntity, type GroupState } from '../database/entities/group.entity.js';
 import { sendNotice, shortRunId } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
-import { execute, plainArray, rows, type SqlExecutor } from '../database/sql/sql.js';
+import { execute, plainArray, rows, unnestRows, type SqlExecutor } from '../database/sql/sql.js';
+import type { RunState } from '../runs/machine/run-state.js';
 import type { Dependency, Need } from '../runs/machine/run.js';
 import { FEW_UNSTARTED } from '../runs/storage/groups.js';
 
@@ -21,7 +22,11 @@ export interface FoundEdge {
   readonly isGroup: boolean;
   readonly need: Need;
   readonly outcome: 'met' | 'broken' | null;
+  readonly parentAttempt: number;
 }
+
+/** A dependency as it was read. */
+export type SeenEdge = Pick<DependencyEntity, 'id' | 'outcome' | 'parentAttempt'>;
 
 export interface FoundNode {
   readonly id: string;
@@ -38,7 +43,7 @@ export interface FoundMember {
   readonly id: string;
   readonly ref: string | null;
   readonly index: number | null;
-  readonly state: string;
+  readonly state: RunState;
   readonly cause: string | null;
   readonly attempt: number;
 }
@@ -141,17 +146,23 @@ export class GroupRepository {
     return typeof places[0] === 'string' ? places.slice(0, SHOWN_FAILURES) : places;
   }
 
-  /** The members, in the order of their index or creation. */
-  listMembers(id: string, after: string | null, limit: number): Promise<FoundMember[]> {
+  /** The members, in the order of their index or creation. @param haveFailed those that FAILED, or the others; null: all */
+  listMembers(
+    id: string,
+    after: string | null,
+    limit: number,
+    haveFailed: boolean | null = null,
+  ): Promise<FoundMember[]> {
     return rows(
       this.dataSource,
       `select r.id, r.group_ref as ref, r.array_index as index, r.state, r.cause, r.attempt
          from runs r
         where r.group_id = $1::uuid
           and ($2::uuid is null or r.id > $2::uuid)
+          and ($4::boolean is null or (r.outcome = 'FAILED') = $4::boolean)
         order by r.id
         limit $3::integer`,
-      [id, after, limit],
+      [id, after, limit, haveFailed],
     );
   }
 
@@ -187,12 +198,23 @@ export class GroupRepository {
   listEdges(runIds: readonly string[]): Promise<(FoundEdge & { readonly id: string })[]> {
     return rows(
       this.dataSource,
-      `select d.id, d.child_run as child, d.parent_id as "parentId", d.is_group as "isGroup", d.need, d.outcome
+      `select d.id, d.child_run as child, d.parent_id as "parentId", d.is_group as "isGroup", d.need, d.outcome,
+              d.parent_attempt as "parentAttempt"
          from dependencies d
         where d.child_run = any($1::uuid[])
         order by d.id`,
       [plainArray(runIds)],
     );
+  }
+
+  /** Whether an array waits for something that ended otherwise than it needs. */
+  async isBroken(id: string): Promise<boolean> {
+    const found = await rows(
+      this.dataSource,
+      `select id from dependencies where child_group = $1::uuid and outcome = 'broken' limit 1`,
+      [id],
+    );
+    return found.length > 0;
   }
 
   /** Names and states of runs and groups. */
@@ -285,6 +307,29 @@ export async function insertGroups(manager: EntityManager, groups: readonly NewG
   );
 }
 
+/** Locks dependencies. @returns the ids of those that are as they were seen: what was planned by others must be planned anew */
+export async function lockEdges(
+  manager: EntityManager,
+  seen: readonly SeenEdge[],
+): Promise<ReadonlySet<string>> {
+  if (seen.length === 0) return new Set();
+  const edges = unnestRows(
+    { id: 'bigint', outcome: 'text', attempt: 'integer' },
+    seen.map(({ id, outcome, parentAttempt: attempt }) => ({ id, outcome, attempt })),
+  );
+  const locked = await rows<{ id: string }>(
+    manager,
+    `select d.id
+       from dependencies d
+       join ${edges.sql} on v.id = d.id
+      where (d.outcome, d.parent_attempt) is not distinct from (v.outcome, v.attempt)
+      order by d.id
+        for update of d`,
+    edges.params,
+  );
+  return new Set(locked.map(({ id }) => id));
+}
+
 /** Stops a group: no more members are made, and the open ones are cancelled. @returns null: it has ended, or was stopped before */
 export async function stopGroup(
   executor: SqlExecutor,
@@ -328,6 +373,41 @@ export async function stopGroup(
   );
   if (stopped) await sendNotice(executor, { runs: [shortRunId(id)] });
   return stopped ?? null;
+}
+
+/**
+ * Lets an array have members when all have ended that it waits for; unless one ended otherwise than it needs, or it is stopped for
+ * another cause. The rows of what it waits for are locked first, so that ends which others tell it of count.
+ */
+export async function openArray(
+  manager: EntityManager,
+  id: string,
+  cause: 'dependency' | 'any' | null,
+): Promise<void> {
+  await execute(manager, `select id from dependencies where child_group = $1::uuid order by id for update`, [
+    id,
+  ]);
+  await execute(
+    manager,
+    `update groups g
+        set stop_cause = null,
+            reason = null,
+            state = 'open',
+            ended_at = null,
+            endings = g.endings + case when g.state = 'open' then 0 else 1 end,
+            waits_for = nullif(d.open, 0),
+            due_at = case when d.open = 0 then clock_timestamp() end
+       from (
+              select count(*) filter (where outcome is null) as open, count(*) filter (where outcome = 'broken') as broken
+                from dependencies
+               where child_group = $1::uuid
+            ) d
+      where g.id = $1::uuid
+        and g.created < g.size
+        and d.broken = 0
+        and ($2::text = 'any' or g.stop_cause = $2::text or g.stop_cause is null and g.waits_for is not null)`,
+    [id, cause],
+  );
 }
 
 /** Why an array will never have members, for people. */

@@ -20,7 +20,7 @@ import { GroupRepository, stopGroup, type FoundNode } from './group.repository.j
 import { GroupNotFound, GroupRejected } from './groups.errors.js';
 import { ArrayMembers } from './members/array-members.js';
 import { batchOf, GroupPlanner, previewOf, type GroupOrigin } from './members/group-planner.js';
-import { GROUP_MEMBERS } from './members/groups.job.js';
+import { DEPENDENCIES, GROUP_MEMBERS } from './members/groups.job.js';
 import { planRetry } from './members/retry-plan.js';
 
 const DEFAULT_LIMIT = 50;
@@ -134,36 +134,39 @@ export class GroupsService {
     for (let page = 0; page < CANCELLED_PAGES; page += 1)
       if ((await this.arrays.advance(stopped)) === 0) break;
     this.scheduler.runWithin(GROUP_MEMBERS, 0);
+    this.scheduler.runWithin(DEPENDENCIES, 0);
     return this.get(id);
   }
 
   /** Opens members again. @throws GroupNotFound, GroupRejected if there is none */
   async retry(id: string, only: 'failed' | 'all', caller: Caller): Promise<GroupDto> {
     const group = await this.require(id);
-    const isArray = group.arrayBody !== null;
+    const makesMore =
+      group.created < group.size && group.stopCause !== null && !(await this.groups.isBroken(id));
     let isChanged = false;
-    let after: string | null = null;
-    for (;;) {
-      const found = await this.groups.listMembers(id, after, RETRIED_PER_BATCH);
-      const last = found.at(-1);
-      const ids = found.map((member) => member.id);
-      const { waits, edges } = planRetry(
-        found,
-        isArray || ids.length === 0 ? [] : await this.groups.listEdges(ids),
-        only,
-      );
-      const changes = [...waits].map(([runId, waitsFor]): BatchChange => ({
-        runId,
-        command: { type: 'reopen', waitsFor, sender: caller.keyId },
-      }));
-      const makesMore = isArray && !isChanged && group.created < group.size && group.stopCause !== null;
-      if (changes.length > 0 || makesMore) {
-        const record = { kind: 'retry', groupId: id, reopened: edges } as const;
-        await this.journal.carryOut({ ledger: GROUP_LEDGER, record, changes }, caller);
-        isChanged = true;
+    // As long as members of an array have FAILED, it may be stopped again, which cancels the others.
+    for (const haveFailed of group.arrayBody === null ? [null] : [true, false]) {
+      let after: string | null = null;
+      for (;;) {
+        const found = await this.groups.listMembers(id, after, RETRIED_PER_BATCH, haveFailed);
+        const edges = found.length === 0 ? [] : await this.groups.listEdges(found.map((one) => one.id));
+        const { waits, edges: reopened } = planRetry(found, edges, only);
+        const changes = found.flatMap(({ id: runId, state }): BatchChange[] => {
+          const waitsFor = waits.get(runId);
+          if (waitsFor === undefined) return [];
+          return [{ runId, command: { type: 'reopen', waitsFor, sender: caller.keyId }, onlyIn: [state] }];
+        });
+        if (changes.length > 0 || (makesMore && !isChanged)) {
+          const seen = edges.filter(({ child }) => waits.has(child));
+          const record = { kind: 'retry', groupId: id, reopened, seen } as const;
+          const isDone = await this.journal.carryOut({ ledger: GROUP_LEDGER, record, changes }, caller);
+          if (!isDone) continue;
+          isChanged = true;
+        }
+        const last = found.at(-1);
+        if (last === undefined || found.length < RETRIED_PER_BATCH) break;
+        after = last.id;
       }
-      if (last === undefined || found.length < RETRIED_PER_BATCH) break;
-      after = last.id;
     }
     if (!isChanged) throw new GroupRejected(`Group '${id}' has no members to be tried again`);
     await recordChange(this.dataSource, caller, {

@@ -10,17 +10,15 @@ import { RunJournal } from '../../runs/journal/run-journal.js';
 import { isMet } from '../../runs/machine/run.js';
 import type { BrokenDependency } from '../../runs/machine/run-command.js';
 import { OWNER } from '../members/array-members.js';
-import { GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
+import type { SeenEdge } from '../group.repository.js';
+import { DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
 import {
   DEPENDENCY_LEDGER,
   DependencyRepository,
   EDGES_PER_PAGE,
   type FoundEnd,
-  type ToldArray,
 } from './dependency.repository.js';
 import { InputSupply } from './input-supply.js';
-
-export const DEPENDENCIES = 'dependencies';
 
 /** Runs whose inputs are read together. */
 const RUNS_PER_BATCH = 20;
@@ -51,8 +49,8 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     this.#unsubscribe = this.notices.subscribe((notice) => {
       if (notice?.groupWork !== undefined) this.scheduler.runWithin(DEPENDENCIES, TAKEN_OVER_MS);
     });
-    this.#subscription = this.committed.subscribe(({ groupWork, changes: { created } }) => {
-      const isReady = created.some(({ waitsFor }) => waitsFor === 0);
+    this.#subscription = this.committed.subscribe(({ groupWork, changes: { created, after } }) => {
+      const isReady = [...created, ...after.values()].some(({ waitsFor }) => waitsFor === 0);
       if (groupWork.hasEnds || isReady) this.scheduler.runWithin(DEPENDENCIES, 0);
     });
   }
@@ -95,21 +93,26 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     const ends = [...new Set(found.map(({ endId }) => endId))];
     const finished = found.length < EDGES_PER_PAGE ? ends : ends.slice(0, -1);
     const outcomes: { id: string; outcome: 'met' | 'broken' }[] = [];
+    const seen: SeenEdge[] = [];
     const runs = new Map<string, Told>();
     const arrays = new Map<string, Told>();
     for (const end of found) {
-      if (end.id === null || end.need === null) continue;
+      if (end.id === null || end.need === null || end.parentAttempt === null) continue;
       const outcome = isMet(end.need, end.state) ? 'met' : 'broken';
       outcomes.push({ id: end.id, outcome });
+      seen.push({ id: end.id, outcome: end.outcome, parentAttempt: end.parentAttempt });
       if (end.childRun !== null) note(runs, end.childRun, end, outcome);
       if (end.childGroup !== null) note(arrays, end.childGroup, end, outcome);
     }
-    const changes = [...(await this.#reopened(runs)), ...changesOf(runs)];
+    const cancelled = await this.#cancelled(runs);
+    for (const edge of [...cancelled.values()].flat())
+      if (!seen.some(({ id }) => id === edge.id)) seen.push(edge);
+    const told = [...arrays].map(([id, { mended, broken = null }]) => ({ id, isMended: mended > 0, broken }));
     await this.journal.carryOut(
       {
         ledger: DEPENDENCY_LEDGER,
-        record: { kind: 'ends', ends, finished, outcomes, arrays: [...arrays].map(toldArray) },
-        changes,
+        record: { kind: 'ends', ends, finished, seen, outcomes, arrays: told },
+        changes: [...runs].flatMap(([id, one]) => changeOf(id, one, cancelled.get(id)) ?? []),
       },
       OWNER,
     );
@@ -117,23 +120,13 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     return outcomes.length;
   }
 
-  /** Opens runs again that ends had cancelled which are mended now, unless another one keeps them cancelled. */
-  async #reopened(runs: ReadonlyMap<string, Told>): Promise<BatchChange[]> {
+  /** By run, the dependencies of those that ends had cancelled of which some are mended now. */
+  async #cancelled(runs: ReadonlyMap<string, Told>): Promise<ReadonlyMap<string, SeenEdge[]>> {
     const mended = [...runs].flatMap(([id, told]) => (told.mended > 0 && !told.broken ? [id] : []));
-    if (mended.length === 0) return [];
-    const children = await this.dependencies.listCancelled(mended);
-    return children.flatMap(({ id, state, cause, broken, open }) => {
-      const { met, mended: count } = runs.get(id) ?? { met: 0, mended: 0 };
-      if (state !== 'CANCELLED' || cause !== 'dependency' || broken > count) return [];
-      const waitsFor = open - met;
-      return [
-        {
-          runId: id,
-          command: { type: 'reopen', waitsFor: waitsFor > 0 ? waitsFor : null },
-          onlyIn: ['CANCELLED'],
-        },
-      ];
-    });
+    const edges = mended.length === 0 ? [] : await this.dependencies.listCancelled(mended);
+    const byChild = new Map<string, SeenEdge[]>();
+    for (const { child, ...edge } of edges) byChild.set(child, [...(byChild.get(child) ?? []), edge]);
+    return byChild;
   }
 
   async #supplySome(): Promise<number> {
@@ -175,12 +168,19 @@ function note(
   else one.met += 1;
 }
 
-function changesOf(runs: ReadonlyMap<string, Told>): BatchChange[] {
-  return [...runs].flatMap(([runId, { met, broken }]) =>
-    met > 0 || broken ? [{ runId, command: { type: 'resolve', met, broken } }] : [],
-  );
-}
-
-function toldArray([id, { met, mended, broken }]: readonly [string, Told]): ToldArray {
-  return { id, met, mended, broken: broken ?? null };
+/** Opens a run again that ends had cancelled, unless another one keeps it cancelled; tells another one of the ends. */
+function changeOf(
+  runId: string,
+  { met, mended, broken }: Told,
+  edges: readonly SeenEdge[] | undefined,
+): BatchChange | undefined {
+  if (edges && edges.filter(({ outcome }) => outcome === 'broken').length === mended) {
+    const open = edges.filter(({ outcome }) => outcome === null).length - met;
+    return {
+      runId,
+      command: { type: 'reopen', waitsFor: open > 0 ? open : null },
+      onlyIn: ['CANCELLED'],
+    };
+  }
+  return met > 0 || broken ? { runId, command: { type: 'resolve', met, broken } } : undefined;
 }

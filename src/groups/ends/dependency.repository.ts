@@ -6,7 +6,7 @@ import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
 import type { Changes } from '../../runs/journal/decide-group.js';
 import type { Need } from '../../runs/machine/run.js';
-import { stopGroup, whyStopped } from '../group.repository.js';
+import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group.repository.js';
 
 /** What waits for a run or group that has ended. */
 export interface FoundEnd {
@@ -20,16 +20,7 @@ export interface FoundEnd {
   readonly childGroup: string | null;
   readonly need: Need | null;
   readonly outcome: 'broken' | null;
-}
-
-/** Of a run that an earlier end has cancelled, and that may be opened again. */
-export interface CancelledChild {
-  readonly id: string;
-  readonly state: string;
-  readonly cause: string | null;
-  /** Of its dependencies, those of ends that were not as it needs them, and those without an end. */
-  readonly broken: number;
-  readonly open: number;
+  readonly parentAttempt: number | null;
 }
 
 /** A run of which all parents have ended, and whose inputs are to be read from outputs. */
@@ -38,6 +29,13 @@ export interface UnsuppliedRun {
   readonly inputs: JsonObject;
   readonly definitionId: string | null;
   readonly definitionVersion: string | null;
+}
+
+/** A run whose outputs others get; a forced retry may ask for them before its end. */
+export interface ParentRun {
+  readonly id: string;
+  readonly hasEnded: boolean;
+  readonly outputs: JsonObject;
 }
 
 /** A value of the outputs of a member; null: there is none. */
@@ -54,6 +52,8 @@ export type DependencyRecord =
       /** All ends that were read, and those of them of which nothing is left to be told. */
       readonly ends: readonly string[];
       readonly finished: readonly string[];
+      /** The dependencies by which it was decided. */
+      readonly seen: readonly SeenEdge[];
       readonly outcomes: readonly { readonly id: string; readonly outcome: 'met' | 'broken' }[];
       readonly arrays: readonly ToldArray[];
     }
@@ -62,9 +62,8 @@ export type DependencyRecord =
 /** An array that waits. */
 export interface ToldArray {
   readonly id: string;
-  readonly met: number;
-  /** Of its dependencies that were broken before, those that are met now. */
-  readonly mended: number;
+  /** Whether dependencies are met now that were broken before. */
+  readonly isMended: boolean;
   readonly broken: { readonly parentId: string; readonly isGroup: boolean } | null;
 }
 
@@ -81,7 +80,8 @@ export class DependencyRepository {
     return rows(
       this.dataSource,
       `select e.id as "endId", e.parent_id as "parentId", e.is_group as "isGroup", e.state, d.id, d.child_run as "childRun",
-              d.child_group as "childGroup", d.need, d.outcome
+              d.child_group as "childGroup", d.need, d.outcome,
+              d.parent_attempt as "parentAttempt"
          from (select * from dependency_ends order by id limit ${ENDS_PER_PAGE}) e
          left join lateral (
            select d.*
@@ -97,14 +97,16 @@ export class DependencyRepository {
     );
   }
 
-  listCancelled(ids: readonly string[]): Promise<CancelledChild[]> {
+  /** The dependencies of those of these runs that the end of another one has cancelled. */
+  listCancelled(ids: readonly string[]): Promise<(SeenEdge & { readonly child: string })[]> {
     return rows(
       this.dataSource,
-      `select r.id, r.state, r.cause,
-              (select count(*)::integer from dependencies d where d.child_run = r.id and d.outcome = 'broken') as broken,
-              (select count(*)::integer from dependencies d where d.child_run = r.id and d.outcome is null) as open
-         from runs r
-        where r.id = any($1::uuid[])`,
+      `select d.id, d.child_run as child, d.outcome, d.parent_attempt as "parentAttempt"
+         from dependencies d
+         join runs r on r.id = d.child_run
+        where d.child_run = any($1::uuid[])
+          and r.state = 'CANCELLED'
+          and r.cause = 'dependency'`,
       [plainArray(ids)],
     );
   }
@@ -122,11 +124,10 @@ export class DependencyRepository {
     );
   }
 
-  /** States and outputs of runs that have ended. */
-  listOutputs(ids: readonly string[]): Promise<{ id: string; state: string; outputs: JsonObject }[]> {
+  listOutputs(ids: readonly string[]): Promise<ParentRun[]> {
     return rows(
       this.dataSource,
-      `select r.id, r.state, coalesce(r.outputs, r.outputs_template) as outputs
+      `select r.id, r.finished_at is not null as "hasEnded", coalesce(r.outputs, r.outputs_template) as outputs
          from runs r
         where r.id = any($1::uuid[])`,
       [plainArray(ids)],
@@ -155,7 +156,8 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
     const due = new Set<DependencyRecord>();
     const ends = records.flatMap((record) => (record.kind === 'ends' ? record.ends : []));
     const runs = records.flatMap((record) => (record.kind === 'inputs' ? [record.runId] : []));
-    const [lockedEnds, lockedRuns] = await Promise.all([
+    const seen = records.flatMap((record) => (record.kind === 'ends' ? record.seen : []));
+    const [lockedEnds, edges, lockedRuns] = await Promise.all([
       ends.length === 0
         ? []
         : rows<{ id: string }>(
@@ -163,6 +165,7 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
             `select id from dependency_ends where id = any($1::bigint[]) order by id for update`,
             [ends],
           ),
+      lockEdges(manager, seen),
       runs.length === 0
         ? []
         : rows<{ id: string }>(
@@ -176,6 +179,7 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
     for (const record of records) {
       const ids = record.kind === 'ends' ? record.ends : [record.runId];
       if (!ids.every((id) => found.has(id) && !taken.has(id))) continue;
+      if (record.kind === 'ends' && !record.seen.every(({ id }) => edges.has(id))) continue;
       for (const id of ids) taken.add(id);
       due.add(record);
     }
@@ -218,35 +222,10 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
   }
 }
 
-/** Counts ends that an array waits for; it gets members when all have ended, and none if one ended otherwise than it needs. */
-async function tell(manager: EntityManager, { id, met, mended, broken }: ToldArray): Promise<void> {
-  if (mended > 0)
-    await execute(
-      manager,
-      `update groups g
-          set stop_cause = null,
-              reason = null,
-              state = 'open',
-              ended_at = null,
-              endings = g.endings + case when g.state = 'open' then 0 else 1 end,
-              waits_for = nullif((select count(*) from dependencies d where d.child_group = g.id and d.outcome is null), 0),
-              due_at = clock_timestamp()
-        where g.id = $1::uuid
-          and g.stop_cause = 'dependency'
-          and not exists (select from dependencies d where d.child_group = g.id and d.outcome = 'broken')`,
-      [id],
-    );
+/** An array gets members when all have ended that it waits for, and none if one ended otherwise than it needs. */
+async function tell(manager: EntityManager, { id, isMended, broken }: ToldArray): Promise<void> {
   if (broken) await stopGroup(manager, id, 'dependency', whyStopped(broken));
-  else if (met > 0)
-    await execute(
-      manager,
-      `update groups
-          set waits_for = nullif(greatest(0, waits_for - $2::integer), 0),
-              due_at = case when waits_for <= $2::integer then clock_timestamp() else due_at end
-        where id = $1::uuid
-          and waits_for is not null`,
-      [id, met],
-    );
+  else await openArray(manager, id, isMended ? 'dependency' : null);
 }
 
 export const DEPENDENCY_LEDGER = new DependencyLedger();

@@ -10,7 +10,12 @@ import {
   textAt,
   type OutputSource,
 } from '../../runs/options/output-sources.js';
-import { DependencyRepository, type MemberValue, type UnsuppliedRun } from './dependency.repository.js';
+import {
+  DependencyRepository,
+  type ParentRun,
+  type MemberValue,
+  type UnsuppliedRun,
+} from './dependency.repository.js';
 
 /** Characters of the values that a run gets from outputs, at most. */
 const MAX_LENGTH = 8 * 1024 * 1024;
@@ -49,10 +54,7 @@ export class InputSupply {
     });
     const runIds = sources.filter(({ isGroup }) => !isGroup).map(({ parentId }) => parentId);
     const runs = new Map(
-      (runIds.length === 0 ? [] : await this.dependencies.listOutputs(runIds)).map((run) => [
-        run.id,
-        run.outputs,
-      ]),
+      (runIds.length === 0 ? [] : await this.dependencies.listOutputs(runIds)).map((run) => [run.id, run]),
     );
     const values = new Map<string, Value>();
     for (const source of sources) {
@@ -70,11 +72,14 @@ function keyOf(source: OutputSource): string {
   return JSON.stringify(source);
 }
 
-function valueOfRun({ parentId, path, fallback }: OutputSource, outputs: JsonObject | undefined): Value {
-  const text = (outputs && textAt(outputs, path)) ?? fallback;
+function valueOfRun({ parentId, path, fallback }: OutputSource, run: ParentRun | undefined): Value {
+  const text = (run?.hasEnded && textAt(run.outputs, path)) || fallback;
   if (text !== undefined) return { text };
+  if (!run) return { problem: `run ${parentId} was removed` };
   return {
-    problem: outputs ? `run ${parentId} has no output '${pointerOf(path)}'` : `run ${parentId} was removed`,
+    problem: run.hasEnded
+      ? `run ${parentId} has no output '${pointerOf(path)}'`
+      : `run ${parentId} has not ended`,
   };
 }
 

@@ -10,11 +10,12 @@ import type { BatchCreation } from '../../runs/journal/command.js';
 import { serviceCancel, userCancel } from '../../runs/machine/run-event.js';
 import type { LabelChanges } from '../../runs/machine/run.js';
 import { newId } from '../../runs/machine/new-id.js';
+import type { Dependency } from '../../runs/machine/run.js';
 import { isSource } from '../../runs/options/output-sources.js';
 import { eventCommand } from '../../runs/runs.service.js';
 import { MAX_UNSTARTED } from '../../runs/storage/groups.js';
 import { GROUP_LEDGER } from '../group-ledger.js';
-import { GroupRepository, stopGroup } from '../group.repository.js';
+import { GroupRepository, stopGroup, whyStopped } from '../group.repository.js';
 import { bodyOfMember, MemberRuns } from './member-runs.js';
 
 /** The owner of what groups submit: it waits in turn with the requests of API keys. */
@@ -40,6 +41,8 @@ export interface ArrayBody {
   readonly labels: LabelChanges | null;
   readonly facts?: Facts;
 }
+
+type Creations = readonly BatchCreation[] | { readonly missing: Pick<Dependency, 'parentId' | 'isGroup'> };
 
 /** Makes the members of arrays as they are needed, and cancels those of stopped groups. */
 @Injectable()
@@ -88,7 +91,7 @@ export class ArrayMembers {
     const { id: groupId, created: from, size, pending } = group;
     const until = Math.min(size, from + MEMBERS_PER_BATCH, from + MAX_UNSTARTED - pending);
     if (until <= from) return { count: 0, waitMs: 0 };
-    let creations: readonly BatchCreation[];
+    let creations: Creations;
     try {
       creations = await this.#creations(group, from, until);
     } catch (error) {
@@ -103,6 +106,11 @@ export class ArrayMembers {
       );
       return { count: 0, waitMs: 0 };
     }
+    if ('missing' in creations) {
+      if (group.pending + group.assigned + group.running > 0) return { count: 0, waitMs: LOOK_AGAIN_MS };
+      await stopGroup(this.dataSource, groupId, 'dependency', whyStopped(creations.missing));
+      return { count: 0, waitMs: 0 };
+    }
     if (creations.length === 0) return { count: 0, waitMs: LOOK_AGAIN_MS };
     await this.journal.carryOut(
       { ledger: GROUP_LEDGER, record: { kind: 'members', groupId, from }, creations },
@@ -111,13 +119,18 @@ export class ArrayMembers {
     return { count: creations.length, waitMs: 0 };
   }
 
-  /** The members with these indexes, as far as those of other arrays are there for which they wait. */
-  async #creations(group: GroupEntity, from: number, until: number): Promise<BatchCreation[]> {
+  /**
+   * The members with these indexes, as far as those of other arrays are there for which they wait; or an array that has ended
+   * without the one for which the first waits.
+   */
+  async #creations(group: GroupEntity, from: number, until: number): Promise<Creations> {
     const body = arrayBodyOf(group);
     const awaited = await Promise.all(
       (group.sameIndex ?? []).map(async ({ group: id, when }) => ({
         id,
         when,
+        // Read first: an array that is open may make its members in between.
+        isOpen: (await this.groups.find(id))?.state === 'open',
         runs: await this.groups.findAt(id, from, until - 1),
       })),
     );
@@ -126,8 +139,16 @@ export class ArrayMembers {
     const schedule =
       scheduleId !== null && scheduleTime !== null ? { id: scheduleId, time: scheduleTime } : undefined;
     for (let index = from; index < until; index += 1) {
-      const parents = awaited.map(({ id, when, runs }) => ({ id, when, run: runs.get(index) }));
-      if (parents.some(({ run }) => run === undefined)) return creations;
+      const parents = awaited.map(({ id, when, isOpen, runs }) => ({
+        id,
+        when,
+        isOpen,
+        run: runs.get(index),
+      }));
+      const lacking = parents.filter(({ run }) => run === undefined);
+      const missing = lacking.find(({ isOpen }) => !isOpen);
+      if (missing && index === from) return { missing: { parentId: missing.id, isGroup: true } };
+      if (lacking.length > 0) return creations;
       const own = bodyOfMember(body.run, body.inputs?.[index]);
       const runOf = new Map(parents.map(({ id, run }) => [id, run ?? '']));
       const named = namesSources(own) || namesSources({ inputs: body.shared ?? {} });

@@ -10,6 +10,9 @@ import { ArrayMembers } from './array-members.js';
 
 export const GROUP_MEMBERS = 'group_members';
 
+/** The job that tells those that wait of ends. */
+export const DEPENDENCIES = 'dependencies';
+
 /** After this time in milliseconds other processes look whether the one that had the work has died. */
 export const TAKEN_OVER_MS = 2_000;
 
@@ -66,6 +69,8 @@ export class GroupsJob implements OnModuleInit, OnModuleDestroy {
       const done = await paced(stop, () => this.#advanceOne(), REST);
       if (done === null) break;
       count += done;
+      // A group that is stopped before it has members ends with it.
+      this.scheduler.runWithin(DEPENDENCIES, 0);
     }
     const inMs = await this.groups.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(GROUP_MEMBERS, inMs);

@@ -1,3 +1,5 @@
+import { isTerminal } from '../../runs/machine/run-state.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 import type { FoundEdge, FoundMember } from '../group.repository.js';
 
 /** Causes of cancellations that come from the failure of a member. */
@@ -27,7 +29,7 @@ export function planRetry(
     own.push(edge);
   }
   const opened = new Set<string>();
-  let left = members.filter(({ state }) => ['FAILED', 'CANCELLED', 'COMPLETED'].includes(state));
+  let left = members.filter(({ state, attempt }) => isTerminal(state) && attempt < MAX_ATTEMPTS_OF_A_RUN);
   for (let before = -1; before !== opened.size;) {
     before = opened.size;
     left = left.filter(({ id, state, cause }) => {

@@ -226,7 +226,7 @@ export function decideGroup(
       return { error };
     }
   });
-  for (const [id, dependents] of waitedFor(dependencies, false))
+  for (const [id, { all: dependents }] of waitedFor(dependencies, false))
     change(id, { type: 'depend', dependents }, { fresh: created.get(id) });
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],

@@ -53,14 +53,19 @@ export function whyBroken(
   return `${parent} ended as ${endState.toUpperCase()}, and this run needs that it has ${need === 'failed' ? 'FAILED' : 'COMPLETED'}`;
 }
 
-/** How many open dependencies there are on each parent that has not ended. */
+/** By run or group, how many dependencies there are that one of its ends may still change: those on open ones, and broken ones. */
 export function waitedFor(
   dependencies: readonly NewDependency[],
   areGroups: boolean,
-): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { parentId, isGroup, outcome } of dependencies)
-    if (outcome === null && isGroup === areGroups) counts.set(parentId, (counts.get(parentId) ?? 0) + 1);
+): ReadonlyMap<string, { readonly all: number; readonly open: number }> {
+  const counts = new Map<string, { all: number; open: number }>();
+  for (const { parentId, isGroup, outcome } of dependencies) {
+    if (outcome === 'met' || isGroup !== areGroups) continue;
+    const count = counts.get(parentId) ?? { all: 0, open: 0 };
+    counts.set(parentId, count);
+    count.all += 1;
+    if (outcome === null) count.open += 1;
+  }
   return counts;
 }
 

@@ -27,7 +27,7 @@ export function record(run: Run, event: EventContent, change: Partial<Run>): Dec
   return { run: next, entries: [entryOf(next, event, run.eventCount, next.state, next.updatedAt)] };
 }
 
-/** Ends the current attempt with the given state and entries, and opens a new one, which waits for `startAt` at most. */
+/** Ends the current attempt with the given state and entries, and opens a new one, which waits for `startAt`, or for the others that the run still waits for. */
 export function openAttempt(
   run: Run,
   endState: RunState,
@@ -46,7 +46,7 @@ export function openAttempt(
       firstEvent: eventCount,
       eventCount,
       queuedAt: t,
-      ...waitOf(run, t),
+      ...(run.waitsFor === null && waitOf(run, t)),
       updatedAt: t,
     },
     entries: events.map((event, i) => entryOf(run, event, run.eventCount + i, 'PENDING', t)),

@@ -15,6 +15,7 @@ export interface OutputSource {
 
 const KEY = '$from';
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/;
+const INDEX = /^(?:0|[1-9]\d*)$/;
 
 /** Whether the value of an input is to be read from outputs, in a run that waits for others. */
 export function isSource(value: JsonValue | undefined): value is JsonObject {
@@ -64,6 +65,7 @@ export function textAt(value: JsonValue, path: readonly string[]): string | unde
   const [key, ...rest] = path;
   if (key === undefined) return stringifyJson(value);
   if (typeof value !== 'object' || value === null) return undefined;
+  if (Array.isArray(value) && !INDEX.test(key)) return undefined;
   if (rest.length === 0) return memberText(value, key);
   const inner = Array.isArray(value)
     ? value[Number(key)]

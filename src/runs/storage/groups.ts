@@ -57,6 +57,8 @@ interface GroupDelta {
   failed: number;
   cancelled: number;
   dependents: number;
+  /** Those of the dependents that wait for its end. */
+  waiting: number;
 }
 
 type Counted = Pick<GroupEntity, 'size' | 'created' | Lowercase<RunState>>;
@@ -97,9 +99,11 @@ export class GroupDeltas {
     delta[STATE_COLUMN[to]] += 1;
   }
 
-  /** Runs are made that wait for the group. */
-  depend(id: string, count: number): void {
-    this.#of(id).dependents += count;
+  /** Runs are made that depend on the group. */
+  depend(id: string, { all, open }: { readonly all: number; readonly open: number }): void {
+    const delta = this.#of(id);
+    delta.dependents += all;
+    delta.waiting += open;
   }
 
   #of(id: string): GroupDelta {
@@ -113,6 +117,7 @@ export class GroupDeltas {
       failed: 0,
       cancelled: 0,
       dependents: 0,
+      waiting: 0,
     };
     this.#deltas.set(id, delta);
     return delta;
@@ -149,8 +154,8 @@ const COUNT = `with v as materialized (
          select *
            from unnest(
                   $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
-                  $9::integer[]
-                ) as v (id, created, pending, assigned, running, completed, failed, cancelled, dependents)
+                  $9::integer[], $10::integer[]
+                ) as v (id, created, pending, assigned, running, completed, failed, cancelled, dependents, waiting)
        ),
        locked as materialized (
          select g.*
@@ -161,7 +166,7 @@ const COUNT = `with v as materialized (
        ),
        n as (
          select g.id, g.size, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
-                g.array_body is not null as is_array, g.waits_for, v.dependents > 0 as is_parent,
+                g.array_body is not null as is_array, g.waits_for, v.waiting > 0 as is_awaited,
                 g.created + v.created as created, g.pending + v.pending as pending, g.assigned + v.assigned as assigned,
                 g.running + v.running as running, g.completed + v.completed as completed, g.failed + v.failed as failed,
                 g.cancelled + v.cancelled as cancelled, g.dependents + v.dependents as dependents
@@ -187,11 +192,11 @@ const COUNT = `with v as materialized (
          update groups g
             set created = d.created, pending = d.pending, assigned = d.assigned, running = d.running, completed = d.completed,
                 failed = d.failed, cancelled = d.cancelled, dependents = d.dependents, stop_cause = d.stop, reason = d.why,
-                state = d.state, updated_at = $10::timestamptz,
-                ended_at = case when d.state = 'open' then null when d.was = d.state then g.ended_at else $10::timestamptz end,
+                state = d.state, updated_at = $11::timestamptz,
+                ended_at = case when d.state = 'open' then null when d.was = d.state then g.ended_at else $11::timestamptz end,
                 endings = d.endings + case when d.was <> 'open' and d.state = 'open' then 1 else 0 end,
                 end_order = case when d.state <> 'open' and d.was <> d.state then next_commit_order() else d.end_order end,
-                due_at = case when d.is_due then coalesce(d.due_at, $10::timestamptz) else d.due_at end
+                due_at = case when d.is_due then coalesce(d.due_at, $11::timestamptz) else d.due_at end
            from d
           where g.id = d.id
       returning g.id
@@ -208,7 +213,7 @@ const COUNT = `with v as materialized (
        select array(select d.state from d where d.state <> 'open' and d.state <> d.was) as ended,
               coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
          from require_all_written(
-                (select count(*) from d where d.is_parent and d.was = 'open'), (select count(*) from v where v.dependents > 0)
+                (select count(*) from d where d.is_awaited and d.was = 'open'), (select count(*) from v where v.waiting > 0)
               )`;
 const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 
