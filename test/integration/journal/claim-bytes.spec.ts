@@ -29,7 +29,9 @@ describe('the answers of claims are bounded in bytes', () => {
   beforeEach(() => {
     journal = open(new DirectStrategy());
   });
-  beforeEach(() => execute(database.dataSource, 'truncate runs, dependencies, attempts, events, queue, idempotency_keys'));
+  beforeEach(() =>
+    execute(database.dataSource, 'truncate runs, dependencies, attempts, events, queue, idempotency_keys'),
+  );
 
   const create = async (count: number, inputs = INPUTS): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal, { inputs })));

@@ -30,7 +30,9 @@ describe('the journal', () => {
   let journal: RunJournal;
 
   beforeEach(async () => {
-    await database.dataSource.query('truncate runs, dependencies, attempts, events, queue, feed_entries, feed_topics');
+    await database.dataSource.query(
+      'truncate runs, dependencies, attempts, events, queue, feed_entries, feed_topics',
+    );
     ({ journal } = journalOn(database.dataSource));
   });
 
