@@ -10,7 +10,7 @@ import {
   whyStopped,
   type NewGroup,
   type SeenEdge,
-} from './group.repository.js';
+} from './group-changes.js';
 
 /** What a commit does to a group. */
 export type GroupRecord =

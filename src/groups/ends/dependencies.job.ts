@@ -10,7 +10,7 @@ import { RunJournal } from '../../runs/journal/run-journal.js';
 import { isMet } from '../../runs/machine/run.js';
 import type { BrokenDependency } from '../../runs/machine/run-command.js';
 import { OWNER } from '../members/array-members.js';
-import type { SeenEdge } from '../group.repository.js';
+import type { SeenEdge } from '../group-changes.js';
 import { DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
 import {
   DEPENDENCY_LEDGER,

@@ -6,7 +6,7 @@ import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
 import type { Changes } from '../../runs/journal/decide-group.js';
 import type { Need } from '../../runs/machine/run.js';
-import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group.repository.js';
+import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group-changes.js';
 
 /** What waits for a run or group that has ended. */
 export interface FoundEnd {

@@ -15,7 +15,8 @@ import { isSource } from '../../runs/options/output-sources.js';
 import { eventCommand } from '../../runs/runs.service.js';
 import { MAX_UNSTARTED } from '../../runs/storage/groups.js';
 import { GROUP_LEDGER } from '../group-ledger.js';
-import { GroupRepository, stopGroup, whyStopped } from '../group.repository.js';
+import { stopGroup, whyStopped } from '../group-changes.js';
+import { GroupRepository } from '../group.repository.js';
 import { bodyOfMember, MemberRuns } from './member-runs.js';
 
 /** The owner of what groups submit: it waits in turn with the requests of API keys. */
