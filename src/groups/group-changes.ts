@@ -117,7 +117,7 @@ export async function stopGroup(
        from stopped s`,
     [id, cause, reason],
   );
-  if (stopped) await sendNotice(executor, { runs: [shortRunId(id)] });
+  if (stopped) await sendNotice(executor, { runs: [shortRunId(id)], groupWork: true });
   return stopped ?? null;
 }
 

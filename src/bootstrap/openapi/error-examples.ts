@@ -100,7 +100,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   cancelGroup: { 400: invalid('reason must be a string without control characters of 1 to 500 characters') },
   retryGroup: { 400: invalid('only must be one of failed, all') },
   previewSchedule: { 400: invalid('cron, every_s: exactly one of the two is required') },
-  putSchedule: { 400: invalid('run is required') },
+  putSchedule: { 400: invalid('cron, every_s: exactly one of the two is required') },
   pauseSchedule: { 400: invalid('note must be a string without control characters of 1 to 500 characters') },
   backfillSchedule: { 400: invalid('from is required', 'until is required') },
   putSecret: { 400: invalid('kind is required') },

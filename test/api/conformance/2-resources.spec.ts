@@ -9,7 +9,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 /** Fields of a run that are settled beside the specification's. */
 const SETTLED = Object.keys(showOptions(null)).concat(
   ...'concurrency labels name op_definition_version selector start_at'.split(' '),
-  ...'created_by rerun_of reruns schedule source'.split(' '),
+  ...'array created_by group rerun_of reruns schedule source'.split(' '),
 );
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 

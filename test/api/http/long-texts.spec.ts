@@ -32,7 +32,7 @@ const OF_RUNS = {
 };
 const VALID: Readonly<Record<string, object>> = {
   createApiKey: { scopes: ['worker'], expires_at: null },
-  createRun: { ...OF_RUNS, start_at: null },
+  createRun: { ...OF_RUNS, start_at: null, depends_on: null },
   upsertDefinition: OF_RUNS,
 };
 

@@ -43,6 +43,8 @@ const DEFAULTS = {
   source: null,
   rerun_of: null,
   schedule: null,
+  group: null,
+  array: null,
   reruns: 0,
   created_by: { key_id: uuidOf(hashApiKey(KEYS.admin)), key_name: settingsName('admin', KEYS.admin) },
 };

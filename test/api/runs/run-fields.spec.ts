@@ -65,8 +65,8 @@ const HEADERS = {
   tracestate: 'vendor=value',
 };
 
-/** Fields of a DTO that are only accepted: the worker that gets the run chooses the GPU. */
-const IGNORED = ['gpu_id'];
+/** Fields of a DTO that are only accepted, as the worker that gets the run chooses the GPU, and one that rows of another table keep. */
+const IGNORED = ['gpu_id', 'depends_on'];
 
 /** Columns of a new run that a request does not determine. */
 const NOT_REQUESTED = [
@@ -80,6 +80,11 @@ const NOT_REQUESTED = [
   'rerunOf',
   'scheduleId',
   'scheduleTime',
+  'groupId',
+  'groupRef',
+  'arrayIndex',
+  'arraySize',
+  'hasSources',
   'request',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),

@@ -131,6 +131,8 @@ export class ModelRun {
       source: null,
       rerun_of: null,
       schedule: null,
+      group: null,
+      array: null,
       reruns: 0,
       created_by: carried.createdBy,
       createdAt: run.createdAt.toISOString(),
