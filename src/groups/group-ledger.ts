@@ -82,7 +82,7 @@ class GroupLedger implements BatchLedger<GroupRecord> {
     const due = new Set<GroupRecord>(
       records.filter((record) => {
         if (record.kind === 'retry') return record.seen.every(({ id }) => edges.has(id));
-        return record.kind === 'stop' ? stopped.has(record.groupId) : record.kind === 'create';
+        return record.kind === 'stop' ? stopped.has(record.groupId) : record.kind !== 'members';
       }),
     );
     if (pages.length === 0) return due;
