@@ -23,7 +23,7 @@ import { bodyOfMember, MemberRuns } from './member-runs.js';
 export const OWNER = { id: 'groups', scopes: new Set(['client'] as const) };
 
 /** Members that are made, or cancelled, together: few, so that claims and requests do not wait long for their commit. */
-const MEMBERS_PER_BATCH = 25;
+const MEMBERS_PER_BATCH = 10;
 const CANCELLED_PER_BATCH = 100;
 
 /** After this time in milliseconds an array is looked at again whose members wait for those of another one that are not made. */
@@ -114,7 +114,7 @@ export class ArrayMembers {
     }
     if (creations.length === 0) return { count: 0, waitMs: LOOK_AGAIN_MS };
     await this.journal.carryOut(
-      { ledger: GROUP_LEDGER, record: { kind: 'members', groupId, from }, creations },
+      { ledger: GROUP_LEDGER, record: { kind: 'members', groupId, from }, creations, isWithClaims: true },
       OWNER,
     );
     return { count: creations.length, waitMs: 0 };

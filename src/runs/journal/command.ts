@@ -34,6 +34,8 @@ export interface ChangeOptions extends CommandOptions {
 export interface Batch<R extends object = object> extends BatchRecord<R> {
   /** Records of other tables that are moved on with it. */
   readonly also?: readonly BatchRecord[];
+  /** Whether claims may want the rows that it locks, those of a key or group: it is committed with them then, not beside them. */
+  readonly isWithClaims?: true;
   readonly creations?: readonly BatchCreation[];
   readonly changes?: readonly BatchChange[];
 }

@@ -242,7 +242,9 @@ function isReport(pending: PendingCommand): boolean {
 /** Whether it may be carried out after later commands: a change that follows another one of its request may not. */
 function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolean {
   if (line === 'reports' || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
-  return bytes > LARGE_BYTES || (pending.kind === 'batch' && (pending.batch.changes ?? []).length === 0);
+  if (pending.kind !== 'batch') return bytes > LARGE_BYTES;
+  const { changes = [], isWithClaims = false } = pending.batch;
+  return !isWithClaims && (bytes > LARGE_BYTES || changes.length === 0);
 }
 
 function effectOf(result: Result): Effect {
