@@ -219,7 +219,10 @@ describe('GET /metrics', () => {
           name,
         );
       // The reaper and the jobs of schedules and webhooks may begin meanwhile; their gauges cost a statement each.
-      return statements.filter((sql) => !/"isOverdue"|from schedules|from webhooks|from groups|dependency_ends|waits_for = 0/.test(sql));
+      return statements.filter(
+        (sql) =>
+          !/"isOverdue"|from schedules|from webhooks|from groups|dependency_ends|waits_for = 0/.test(sql),
+      );
     };
     const busy = await scrapeByTwenty();
     statements.length = 0;

@@ -91,7 +91,13 @@ describe('webhooks', () => {
     const { url } = receiver;
     await refused({ url, secret: 'x' }, ['secret is not a known field']);
     await refused({ url, where: { image: ['x'] } }, ['where.image is not a known field']);
-    for (const events of [[], ['run.failed', 'run.failed'], ['run.paused'], ['group.started'], 'run.failed']) {
+    for (const events of [
+      [],
+      ['run.failed', 'run.failed'],
+      ['run.paused'],
+      ['group.started'],
+      'run.failed',
+    ]) {
       const answer = await service.send('POST', '/webhooks', { body: { url, events } });
       assert.equal(answer.status, 400);
       assert.match(answer.text, /events must be a list of different ones out of run\.created/);
