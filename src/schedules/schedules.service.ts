@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { nearestName } from '@longshore/common/nearest-name';
 import type { Caller } from '../auth/access.js';
 import { recordChange, type Author } from '../auth/audit-log.js';
-import { DomainError, InvalidRequest } from '../common/errors/domain-error.js';
+import { DomainError, InvalidRequest, linesOf } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { Page } from '../database/sql/read-page.js';
 import { currentTime } from '../database/sql/sql.js';
@@ -267,12 +267,7 @@ export class SchedulesService {
       await this.bodies.check({ ...definition, id }, timetable.next(now) ?? now, by);
     } catch (error) {
       if (!(error instanceof DomainError) || error.kind === 'switched-off') throw error;
-      const { message, errors = [], kind } = error;
-      const lines = kind === 'invalid' && errors.length > 0 ? errors : [message, ...errors];
-      throw new InvalidRequest(
-        VALIDATION_FAILED,
-        lines.map((line) => `${definition.run === null ? 'group' : 'run'}: ${line}`),
-      );
+      throw new InvalidRequest(VALIDATION_FAILED, linesOf(error, definition.run === null ? 'group' : 'run'));
     }
     return definition;
   }

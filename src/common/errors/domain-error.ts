@@ -46,6 +46,25 @@ export abstract class DomainError extends Error {
   }
 }
 
+/** Characters of a reason that are kept. */
+const MAX_REASON = 2_000;
+
+/** Whether the same request fails again, and not the service. */
+export function isLasting(error: unknown): error is DomainError {
+  return error instanceof DomainError && error.kind !== 'unavailable' && error.kind !== 'rate-limited';
+}
+
+/** The text that a client would get, to be kept. */
+export function reasonOf({ message, errors = [] }: DomainError): string {
+  return [message, ...errors].join(': ').slice(0, MAX_REASON);
+}
+
+/** One line for each problem, after the part of the request that has it. */
+export function linesOf({ message, errors = [], kind }: DomainError, place: string): string[] {
+  const lines = kind === 'invalid' && errors.length > 0 ? errors : [message, ...errors];
+  return lines.map((line) => `${place}: ${line}`);
+}
+
 /** The request breaks a rule of its own shape: 400. */
 export class InvalidRequest extends DomainError {
   readonly kind = 'invalid';

@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { DataSource } from 'typeorm';
-import { DomainError } from '../../common/errors/domain-error.js';
+import { isLasting, reasonOf } from '../../common/errors/domain-error.js';
 import type { GroupEntity } from '../../database/entities/group.entity.js';
-import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import type { Facts } from '../../definitions/templates/template-text.js';
 import type { BatchCreation } from '../../runs/journal/command.js';
@@ -11,7 +10,7 @@ import { serviceCancel, userCancel } from '../../runs/machine/run-event.js';
 import type { LabelChanges } from '../../runs/machine/run.js';
 import { newId } from '../../runs/machine/new-id.js';
 import type { Dependency } from '../../runs/machine/run.js';
-import { isSource } from '../../runs/options/output-sources.js';
+import { hasSources, nameRuns } from '../../runs/options/output-sources.js';
 import { eventCommand } from '../../runs/runs.service.js';
 import { MAX_UNSTARTED } from '../../runs/storage/groups.js';
 import { GROUP_LEDGER } from '../group-ledger.js';
@@ -96,14 +95,12 @@ export class ArrayMembers {
     try {
       creations = await this.#creations(group, from, until);
     } catch (error) {
-      if (!(error instanceof DomainError) || error.kind === 'unavailable' || error.kind === 'rate-limited')
-        throw error;
-      const reason = [error.message, ...(error.errors ?? [])].join(': ').slice(0, 2_000);
+      if (!isLasting(error)) throw error;
       await stopGroup(
         this.dataSource,
         groupId,
         'inputs',
-        `Member ${from} or a later one cannot be made: ${reason}`,
+        `Member ${from} or a later one cannot be made: ${reasonOf(error)}`,
       );
       return { count: 0, waitMs: 0 };
     }
@@ -152,13 +149,21 @@ export class ArrayMembers {
       if (lacking.length > 0) return creations;
       const own = bodyOfMember(body.run, body.inputs?.[index]);
       const runOf = new Map(parents.map(({ id, run }) => [id, run ?? '']));
-      const named = namesSources(own) || namesSources({ inputs: body.shared ?? {} });
+      const { inputs } = own;
+      const named = hasSources(inputs) || hasSources(body.shared);
+      const bound =
+        isJsonObject(inputs) && hasSources(inputs)
+          ? {
+              ...own,
+              inputs: nameRuns(inputs, 'group', (id) => (typeof id === 'string' ? runOf.get(id) : undefined)),
+            }
+          : own;
       const dependsOn = [
         ...(named ? (body.depends_on ?? []) : []),
         ...parents.map(({ run = '', when }) => ({ run, when })),
       ];
       const fresh = await this.members.make(
-        { ...withRuns(own, runOf), ...(dependsOn.length > 0 && { depends_on: [...dependsOn] }) },
+        { ...bound, ...(dependsOn.length > 0 && { depends_on: [...dependsOn] }) },
         newId(),
         { ref: null, array: { index, size } },
         { group, labels: body.labels, shared: body.shared ?? {}, schedule, facts: body.facts ?? {} },
@@ -176,24 +181,4 @@ export function arrayBodyOf({ id, arrayBody }: Pick<GroupEntity, 'id' | 'arrayBo
   // It was stored as one.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return arrayBody as unknown as ArrayBody;
-}
-
-function namesSources({ inputs }: JsonObject): boolean {
-  return isJsonObject(inputs) && Object.values(inputs).some(isSource);
-}
-
-/** The body with the runs of the same index in the place of their groups, in the sources of its inputs. */
-function withRuns(body: JsonObject, runOf: ReadonlyMap<string, string>): JsonObject {
-  const { inputs } = body;
-  if (runOf.size === 0 || !isJsonObject(inputs) || !namesSources(body)) return body;
-  const replaced = [...memberTexts(inputs)].map(([name, text]): readonly [string, string] => {
-    const value = inputs[name];
-    const source = isSource(value) ? value['$from'] : undefined;
-    const group = isJsonObject(source) ? source['group'] : undefined;
-    const run = typeof group === 'string' ? runOf.get(group) : undefined;
-    if (!isJsonObject(source) || run === undefined) return [name, text];
-    const members = [...memberTexts(source)].filter(([key]) => key !== 'group');
-    return [name, stringifyJson({ $from: composeJson([['run', JSON.stringify(run)], ...members]) })];
-  });
-  return { ...body, inputs: composeJson(replaced) };
 }

@@ -1,9 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { nearestName } from '@longshore/common/nearest-name';
-import { composeJson, memberTexts, stringifyJson } from '@longshore/common/json/json-text';
 import { textProblem } from '../../common/http/validation/dto-decorators.js';
 import { NAME } from '../../definitions/dto/create-definition.dto.js';
-import { isSource } from '../../runs/options/output-sources.js';
+import { nameRuns } from '../../runs/options/output-sources.js';
 
 /** A member of a group that is to be made. */
 export interface PlannedMember {
@@ -69,7 +68,9 @@ export function planMembers(
         ...rest,
         ...(named !== undefined && { depends_on: named }),
         ...(isJsonObject(inputs) && {
-          inputs: withoutRefs(inputs, (name, source) => idOf(source, `runs[${at}].inputs.${name}.$from.ref`)),
+          inputs: nameRuns(inputs, 'ref', (source, name) =>
+            idOf(source, `runs[${at}].inputs.${name}.$from.ref`),
+          ),
         }),
       },
     };
@@ -79,23 +80,6 @@ export function planMembers(
   if ('cycle' in order) return { problems: [`runs wait for each other: ${order.cycle.join(' -> ')}`] };
   const byRef = new Map(members.map((member) => [member.ref, member]));
   return { members: order.refs.flatMap((ref) => byRef.get(ref) ?? []) };
-}
-
-/** The inputs with ids in the place of names in sources. */
-function withoutRefs(
-  inputs: JsonObject,
-  idOf: (name: string, ref: JsonValue | undefined) => string | undefined,
-): JsonObject {
-  return composeJson(
-    [...memberTexts(inputs)].map(([name, text]): readonly [string, string] => {
-      const value = inputs[name];
-      const source = isSource(value) ? value['$from'] : undefined;
-      if (!isJsonObject(source) || !('ref' in source)) return [name, text];
-      const members = [...memberTexts(source)].filter(([key]) => key !== 'ref');
-      const id = idOf(name, source['ref']) ?? '';
-      return [name, stringifyJson({ $from: composeJson([['run', JSON.stringify(id)], ...members]) })];
-    }),
-  );
 }
 
 /** Names so that each comes after its parents; or names of which each waits for the next, and the last for the first. */

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { type JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../../auth/access.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
@@ -27,7 +27,7 @@ import { type NewGroup } from '../group-changes.js';
 import { GroupRepository } from '../group.repository.js';
 import type { ArrayBody } from './array-members.js';
 import { planMembers } from './group-plan.js';
-import { bodyOfMember, linesOf, MemberRuns, type MemberContext } from './member-runs.js';
+import { bodyOfMember, problemsOf, MemberRuns, type MemberContext } from './member-runs.js';
 
 /** Entries of the inputs of an array that are checked when it is created; the others are when their members are made. */
 const CHECKED_INPUTS = 100;
@@ -117,7 +117,7 @@ export class GroupPlanner {
         await this.members.check(body, context, false);
         creations.push({ fresh: await this.members.make(body, id, { ref, array: null }, context) });
       } catch (error) {
-        for (const line of linesOf(error, `runs[${at}]`)) problems.add(line);
+        for (const line of problemsOf(error, `runs[${at}]`)) problems.add(line);
       }
     }
     problems.throwIfAny();
@@ -150,13 +150,12 @@ export class GroupPlanner {
     }));
     for (const [index, own] of first.entries()) {
       const body = bodyOfMember(run, own);
-      const member =
-        isJsonObject(body['inputs']) && hasSources(body['inputs']) ? { ...body, depends_on: all } : body;
+      const member = hasSources(body['inputs']) ? { ...body, depends_on: all } : body;
       try {
         if (index === 0) await this.members.check(body, context, true);
         await this.members.make(member, newId(), { ref: null, array: { index, size: group.size } }, context);
       } catch (error) {
-        for (const line of linesOf(error, inputs ? `array.inputs[${index}]` : 'array.run'))
+        for (const line of problemsOf(error, inputs ? `array.inputs[${index}]` : 'array.run'))
           problems.add(line);
       }
     }

@@ -3,7 +3,7 @@ import { composeJson, memberTexts } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../../auth/access.js';
-import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js';
+import { DomainError, InvalidRequest, linesOf } from '../../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { GroupEntity } from '../../database/entities/group.entity.js';
 import { RunBodies } from '../../definitions/run-bodies.js';
@@ -121,11 +121,9 @@ export function bodyOfMember(run: JsonObject, inputs: JsonObject | undefined): J
   return { ...run, inputs: composeJson(merged) };
 }
 
-/** One line for each problem of a member, with its place. */
-export function linesOf(error: unknown, place: string): string[] {
+/** One line for each problem of a member, with its place. @throws the error, if it is no problem of the member */
+export function problemsOf(error: unknown, place: string): string[] {
   if (!(error instanceof DomainError) || error.kind === 'switched-off' || error.kind === 'unavailable')
     throw error;
-  const { message, errors = [], kind } = error;
-  const lines = kind === 'invalid' && errors.length > 0 ? errors : [message, ...errors];
-  return lines.map((line) => `${place}: ${line}`);
+  return linesOf(error, place);
 }

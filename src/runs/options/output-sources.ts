@@ -23,8 +23,30 @@ export function isSource(value: JsonValue | undefined): value is JsonObject {
 }
 
 /** Whether values of the inputs are to be read from outputs. */
-export function hasSources(inputs: JsonObject | undefined): boolean {
-  return inputs !== undefined && Object.values(inputs).some(isSource);
+export function hasSources(inputs: JsonValue | undefined): boolean {
+  return isJsonObject(inputs) && Object.values(inputs).some(isSource);
+}
+
+/**
+ * The inputs with runs in the place of what their sources name otherwise.
+ * @param key under which sources name it
+ * @param runOf the id of the run; undefined: the source stays as it is
+ */
+export function nameRuns(
+  inputs: JsonObject,
+  key: 'ref' | 'group',
+  runOf: (named: JsonValue | undefined, input: string) => string | undefined,
+): JsonObject {
+  return composeJson(
+    [...memberTexts(inputs)].map(([name, text]): readonly [string, string] => {
+      const value = inputs[name];
+      const source = isSource(value) ? value[KEY] : undefined;
+      const run = isJsonObject(source) && key in source ? runOf(source[key], name) : undefined;
+      if (!isJsonObject(source) || run === undefined) return [name, text];
+      const members = [...memberTexts(source)].filter(([member]) => member !== key);
+      return [name, stringifyJson({ [KEY]: composeJson([['run', JSON.stringify(run)], ...members]) })];
+    }),
+  );
 }
 
 /** The source of an input, or what is wrong with it. */

@@ -1,5 +1,5 @@
 import type { FireKind, ScheduleEntity } from '../../database/entities/schedule.entity.js';
-import { DomainError } from '../../common/errors/domain-error.js';
+import { isLasting, reasonOf } from '../../common/errors/domain-error.js';
 import { GROUP_LEDGER, type GroupRecord } from '../../groups/group-ledger.js';
 import { batchOf } from '../../groups/members/group-planner.js';
 import type { BatchChange, BatchCreation, BatchRecord } from '../../runs/journal/command.js';
@@ -20,9 +20,6 @@ export interface OpenItem {
 
 /** Times in a row of which no run can be made, after which the schedule is paused. */
 const MAX_FAILED_IN_ROW = 10;
-
-/** Characters of a reason that are kept. */
-const MAX_REASON = 2_000;
 
 /** What becomes of some times of a schedule. */
 export interface FirePlan {
@@ -159,14 +156,4 @@ function obstacleOf(overlap: ScheduleEntity['overlap'], open: readonly OpenItem[
 
 function nameOf({ id, isGroup }: OpenItem): string {
   return `${isGroup ? 'group' : 'run'} ${id}`;
-}
-
-/** Whether the same request fails again, and not the service. */
-function isLasting(error: unknown): error is DomainError {
-  return error instanceof DomainError && error.kind !== 'unavailable' && error.kind !== 'rate-limited';
-}
-
-/** The text that a client would get. */
-function reasonOf({ message, errors = [] }: DomainError): string {
-  return [message, ...errors].join(': ').slice(0, MAX_REASON);
 }
