@@ -3,7 +3,8 @@ import { CHANNEL, sendNotice, textsOf, type CommitNotice } from '../../database/
 import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { type RunState, isTerminal } from '../machine/run-state.js';
 
-const STATE_COLUMN = {
+/** The column that counts the runs of a state, here and of groups. */
+export const STATE_COLUMN = {
   PENDING: 'pending',
   ASSIGNED: 'assigned',
   RUNNING: 'running',

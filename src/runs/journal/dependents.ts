@@ -70,15 +70,10 @@ export function waitedFor(
 }
 
 /** The ends of runs that others wait for, or have waited for. */
-export function endsOf({
-  decided,
-  after,
-  created,
-}: Pick<Changes, 'decided' | 'after' | 'created'>): DependencyEnd[] {
-  const dependents = (id: string): number => after.get(id)?.dependents ?? 0;
-  if (created.length === 0 && ![...after.values()].some((run) => run.dependents !== null)) return [];
+export function endsOf({ decided, after }: Pick<Changes, 'decided' | 'after'>): DependencyEnd[] {
   return decided.flatMap(({ command, before, run: { id: parentId, state, attempt, reopens } }) => {
-    if (!isTerminal(state) || state === before.state || dependents(parentId) === 0) return [];
+    if (!isTerminal(state) || state === before.state || (after.get(parentId)?.dependents ?? 0) === 0)
+      return [];
     const isSetRight = command.type === 'patch' && isTerminal(before.state);
     return { parentId, state, attempt, reopens: state === 'COMPLETED' && (isSetRight || reopens === true) };
   });

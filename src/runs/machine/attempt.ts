@@ -6,7 +6,7 @@ import { findTransition, type Condition, type Transition, type Trigger } from '.
 import type { AmountGrowth } from '../../database/entities/run.entity.js';
 import { isNamed } from './retry-on.js';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { ContainerTimes } from './event-types.js';
+import type { CancelCause, ContainerTimes } from './event-types.js';
 
 /** The transition of a run by a trigger, or why there is none. */
 export function transitionOf(run: Run, trigger: Trigger, when?: Condition): Transition | Rejected {
@@ -60,6 +60,19 @@ export function openAttempt(
       finishedAt: run.finishedAt ?? t,
     },
   };
+}
+
+/** Ends the run as CANCELLED. */
+export function cancelRun(
+  run: Run,
+  event: EventContent,
+  {
+    reason = null,
+    cause = null,
+  }: { readonly reason?: string | null | undefined; readonly cause?: CancelCause | null },
+  t: Date,
+): Decision {
+  return record(run, event, { state: 'CANCELLED', cause, cancelReason: reason, finishedAt: t, updatedAt: t });
 }
 
 /** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */

@@ -10,6 +10,7 @@ import {
   mergeLabels,
 } from './run.js';
 import {
+  cancelRun,
   startWithin,
   timesOf,
   recordNote,
@@ -129,8 +130,7 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');
       if ('rejection' in transition) return transition;
-      const { reason: cancelReason = null, cause = null } = effect;
-      return record(run, event, { state: transition.to, cause, cancelReason, finishedAt: t, updatedAt: t });
+      return cancelRun(run, event, effect, t);
     }
     case 'RETRIED':
       return decideRetried(

@@ -1,4 +1,4 @@
-import { openAttempt, record, withFreshBudget } from './attempt.js';
+import { cancelRun, openAttempt, withFreshBudget } from './attempt.js';
 import type { Command, Outcome, Policy } from './run-command.js';
 import { HELD, isHeld, MAX_ATTEMPTS_OF_A_RUN, waitForStart, waitOf, type Run } from './run.js';
 import { MANUAL_RETRY, serviceCancel } from './run-event.js';
@@ -10,7 +10,7 @@ export function decideResolve(run: Run, { met, broken }: Command<'resolve'>, t: 
   if (broken) {
     const { parentId, isGroup, reason } = broken;
     const payload = { [isGroup ? 'group_id' : 'run_id']: parentId };
-    return cancelled(run, serviceCancel('dependency', reason, payload), t);
+    return cancelRun(run, serviceCancel('dependency', reason, payload), { cause: 'dependency', reason }, t);
   }
   const waitsFor = Math.max(0, run.waitsFor - met);
   if (waitsFor > 0) return { run: { ...run, waitsFor }, entries: [] };
@@ -20,7 +20,8 @@ export function decideResolve(run: Run, { met, broken }: Command<'resolve'>, t: 
 /** Makes a run ready whose inputs are complete; with a problem it is cancelled. Rejected unless it waits for them alone. */
 export function decideSupply(run: Run, { problem }: Command<'supply'>, t: Date): Outcome {
   if (!isHeld(run) || run.waitsFor !== 0) return { rejection: { reason: 'nothing-due' } };
-  if (problem !== undefined) return cancelled(run, serviceCancel('inputs', problem), t);
+  if (problem !== undefined)
+    return cancelRun(run, serviceCancel('inputs', problem), { cause: 'inputs', reason: problem }, t);
   const notBefore = waitForStart(run, t);
   return {
     run: { ...run, hasSources: null, waitsFor: null, notBefore, queuedAt: t, updatedAt: t },
@@ -46,11 +47,4 @@ export function decideReopen(
   );
   const wait = waitsFor === null ? {} : { waitsFor, notBefore: HELD };
   return { ...opened, run: { ...opened.run, ...wait, reopens: true } };
-}
-
-function cancelled(run: Run, event: ReturnType<typeof serviceCancel>, t: Date): Outcome {
-  const { effect } = event;
-  if (effect.kind !== 'CANCELLED') throw new Error('the event cancels nothing');
-  const { reason: cancelReason = null, cause = null } = effect;
-  return record(run, event, { state: 'CANCELLED', cause, cancelReason, finishedAt: t, updatedAt: t });
 }

@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { DependencyEntity, EndedGroupState, GroupEntity } from '../../database/entities/group.entity.js';
 import { execute, plainArray, RowArrays, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { Need } from '../machine/run.js';
+import { STATE_COLUMN } from '../counts/run-counts.repository.js';
 import type { RunState } from '../machine/run-state.js';
 
 /** A group that new runs wait for. */
@@ -37,15 +38,6 @@ export const MAX_UNSTARTED = 1_000;
 
 /** More are made when there are fewer. */
 export const FEW_UNSTARTED = 800;
-
-const STATE_COLUMN = {
-  PENDING: 'pending',
-  ASSIGNED: 'assigned',
-  RUNNING: 'running',
-  COMPLETED: 'completed',
-  FAILED: 'failed',
-  CANCELLED: 'cancelled',
-} as const satisfies Record<RunState, string>;
 
 interface GroupDelta {
   readonly id: string;
