@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { GroupEntity, type GroupState } from '../database/entities/group.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
-import { execute, plainArray, rows, type SqlExecutor } from '../database/sql/sql.js';
+import { execute, plainArray, rows } from '../database/sql/sql.js';
 import type { RunState } from '../runs/machine/run-state.js';
 import type { Dependency, Need } from '../runs/machine/run.js';
 import { FEW_UNSTARTED } from '../runs/storage/groups.js';
 
-export const GROUPS = new EntityTable(GroupEntity);
+const GROUPS = new EntityTable(GroupEntity);
 
 /** An edge of a graph. */
 export interface FoundEdge {
@@ -26,14 +26,11 @@ export interface FoundNode {
   readonly index: number | null;
   readonly name: string | null;
   readonly state: string | null;
-  readonly isMember: boolean;
 }
 
 /** A member of a group. */
 export interface FoundMember {
   readonly id: string;
-  readonly ref: string | null;
-  readonly index: number | null;
   readonly state: RunState;
   readonly cause: string | null;
   readonly attempt: number;
@@ -53,9 +50,9 @@ const READ_FAILURES = 1_000;
 export class GroupRepository {
   constructor(private readonly dataSource: DataSource) {}
 
-  async find(id: string, executor: SqlExecutor = this.dataSource): Promise<GroupEntity | null> {
+  async find(id: string): Promise<GroupEntity | null> {
     const [found] = await rows<GroupEntity>(
-      executor,
+      this.dataSource,
       `select ${GROUPS.select('g')}
          from ${GROUPS.name} g
         where g.id = $1::uuid`,
@@ -115,7 +112,7 @@ export class GroupRepository {
     return typeof places[0] === 'string' ? places.slice(0, SHOWN_FAILURES) : places;
   }
 
-  /** The members, in the order of their index or creation. @param haveFailed those that FAILED, or the others; null: all */
+  /** The members, in the order of their ids. @param haveFailed those that FAILED, or the others; null: all */
   listMembers(
     id: string,
     after: string | null,
@@ -124,7 +121,7 @@ export class GroupRepository {
   ): Promise<FoundMember[]> {
     return rows(
       this.dataSource,
-      `select r.id, r.group_ref as ref, r.array_index as index, r.state, r.cause, r.attempt
+      `select r.id, r.state, r.cause, r.attempt
          from runs r
         where r.group_id = $1::uuid
           and ($2::uuid is null or r.id > $2::uuid)
@@ -187,7 +184,7 @@ export class GroupRepository {
   }
 
   /** Names and states of runs and groups. */
-  listNodes(ids: readonly string[]): Promise<Omit<FoundNode, 'isMember'>[]> {
+  listNodes(ids: readonly string[]): Promise<FoundNode[]> {
     return rows(
       this.dataSource,
       `select r.id, 'run' as kind, r.group_ref as ref, r.array_index as index, r.name, r.state

@@ -99,7 +99,7 @@ export class GroupsService {
     const known = new Map(nodes.map((node) => [node.id, node]));
     const removed = edges
       .filter(({ parentId }) => !known.has(parentId))
-      .map(({ parentId, isGroup }): [string, Omit<FoundNode, 'isMember'>] => [
+      .map(({ parentId, isGroup }): [string, FoundNode] => [
         parentId,
         { id: parentId, kind: isGroup ? 'group' : 'run', ref: null, index: null, name: null, state: null },
       ]);

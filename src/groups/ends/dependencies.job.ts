@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { type JobRun, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 import type { BatchChange } from '../../runs/journal/command.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
@@ -11,7 +11,7 @@ import { isMet } from '../../runs/machine/run.js';
 import type { BrokenDependency } from '../../runs/machine/run-command.js';
 import { OWNER } from '../members/array-members.js';
 import type { SeenEdge } from '../group-changes.js';
-import { DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
+import { AT_ONCE, DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
 import {
   DEPENDENCY_LEDGER,
   DependencyRepository,
@@ -64,11 +64,7 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     name: DEPENDENCIES,
     description:
       'tells runs of the ends that they wait for, and reads their inputs; also runs at each such end',
-    everyMs: 5 * MINUTE,
-    jitterMs: 0,
-    firstDelayMs: 0,
-    level: 'debug',
-    retry: { firstMs: 100, longestMs: 10 * SECOND },
+    ...AT_ONCE,
   })
   run({ stop }: JobRun): Promise<number> {
     return this.runOnce(stop);

@@ -16,6 +16,15 @@ export const DEPENDENCIES = 'dependencies';
 /** After this time in milliseconds other processes look whether the one that had the work has died. */
 export const TAKEN_OVER_MS = 2_000;
 
+/** For work that the process does at once which has committed the reason for it: regular runs find what was left by one that died. */
+export const AT_ONCE = {
+  everyMs: 5 * MINUTE,
+  jitterMs: 0,
+  firstDelayMs: 0,
+  level: 'debug',
+  retry: { firstMs: 100, longestMs: 10 * SECOND },
+} as const;
+
 /** So many times as long as a batch takes is the pause after it, in which the database serves others. */
 const REST = 1.5;
 
@@ -51,11 +60,7 @@ export class GroupsJob implements OnModuleInit, OnModuleDestroy {
     name: GROUP_MEMBERS,
     description:
       'makes the next members of arrays, and cancels those of stopped groups; also runs when there are any',
-    everyMs: 5 * MINUTE,
-    jitterMs: 0,
-    firstDelayMs: 0,
-    level: 'debug',
-    retry: { firstMs: 100, longestMs: 10 * SECOND },
+    ...AT_ONCE,
   })
   run({ stop }: JobRun): Promise<number> {
     return this.runOnce(stop);
@@ -69,8 +74,8 @@ export class GroupsJob implements OnModuleInit, OnModuleDestroy {
       const done = await paced(stop, () => this.#advanceOne(), REST);
       if (done === null) break;
       count += done;
-      // A group that is stopped before it has members ends with it.
-      this.scheduler.runWithin(DEPENDENCIES, 0);
+      // A group that is stopped before it has members ends with it, in no commit of the journal.
+      if (done === 0) this.scheduler.runWithin(DEPENDENCIES, 0);
     }
     const inMs = await this.groups.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(GROUP_MEMBERS, inMs);
