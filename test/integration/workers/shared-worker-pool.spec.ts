@@ -158,11 +158,11 @@ describe('the shared worker pool', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       now = await written();
     }
-    assert.deepEqual(now, {
-      descriptions: first.descriptions,
-      hot: first.hot + 100,
-      updates: first.updates + 100,
-    });
+    assert.equal(now.updates, first.updates + 100);
+    assert.equal(now.descriptions, first.descriptions);
+    // An indexed column that changes makes it 0. Some rows move to another page all the same: theirs is full while
+    // somebody's snapshot (autovacuum's, say) still sees their old versions.
+    assert.ok(now.hot >= first.hot + 50, `${now.hot - first.hot} of 100 wrote no index`);
   });
 
   describe('at the start of a process', () => {
