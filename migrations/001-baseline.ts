@@ -129,6 +129,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         array_index integer,
         array_size integer,
         has_sources boolean,
+        has_files boolean,
         request json,
         inputs json not null,
         outputs_template json not null,

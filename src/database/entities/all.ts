@@ -1,4 +1,5 @@
 import type { EntityClass } from '../data-source.js';
+import * as artifact from './artifact.entity.js';
 import * as bulkOperation from './bulk-operation.entity.js';
 import * as definition from './definition.entity.js';
 import * as feed from './feed.entity.js';
@@ -13,6 +14,7 @@ import * as worker from './worker.entity.js';
 
 /** The entities of all tables of the service: the classes of these files. */
 export const ENTITIES: readonly EntityClass[] = [
+  artifact,
   run,
   queue,
   runLog,

@@ -25,6 +25,8 @@ import {
   readGroups,
   type FoundGroup,
 } from '../storage/groups.js';
+import { insertFileUses, writeLeavings } from '../storage/artifacts.js';
+import { RunFiles } from '../files/run-files.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
@@ -109,6 +111,7 @@ export class GroupCommitter {
     private readonly tables: GroupTables,
     private readonly views: RunViews,
     private readonly feeds: FeedTails,
+    private readonly files: RunFiles,
     groups: CommittedGroups,
   ) {
     this.policy = { limits, newId, random: Math.random };
@@ -146,7 +149,9 @@ export class GroupCommitter {
     { announceFree, isRetry }: CommitOptions,
   ) {
     const start = await this.#begin(tx, pipeline, commands, isRetry);
-    const { changes, outcomes } = decideGroup(commands, start, this.policy);
+    const { changes, outcomes } = decideGroup(commands, start, this.policy, (run, command) =>
+      this.files.conceal(run, command),
+    );
     pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isRetry }));
     const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
     pipeline.also(written);
@@ -201,7 +206,18 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, batches, dependencies, ends, timers, queue } = changes;
+    const {
+      labelled,
+      endedAttempts,
+      auditRecords,
+      batches,
+      dependencies,
+      ends,
+      leavings,
+      fileUses,
+      timers,
+      queue,
+    } = changes;
     const changed = [...after.values()]
       .filter(({ id }) => before.has(id))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -218,6 +234,8 @@ export class GroupCommitter {
       entries.length > 0 && this.tables.events.append(tx, entries),
       dependencies.length > 0 && insertDependencies(tx, dependencies),
       ends.length > 0 && insertEnds(tx, ends),
+      leavings.length > 0 && writeLeavings(tx, leavings, changes.now),
+      fileUses.length > 0 && insertFileUses(tx, fileUses),
       batches.length > 0 && writeRecords(tx, batches, changes.now),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),

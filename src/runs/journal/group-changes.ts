@@ -14,7 +14,7 @@ import { endsOf, groupDeltasOf } from './dependents.js';
 
 interface Decided extends Pick<
   Changes,
-  'now' | 'created' | 'decided' | 'before' | 'after' | 'batches' | 'dependencies'
+  'now' | 'created' | 'decided' | 'before' | 'after' | 'batches' | 'dependencies' | 'leavings' | 'fileUses'
 > {
   /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
   readonly elapsed: readonly string[];

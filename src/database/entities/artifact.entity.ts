@@ -1,0 +1,34 @@
+import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
+
+/** `missing`: the store did not have it when the end of the attempt was reported; `removed`: its bytes are gone since. */
+export const ARTIFACT_STATES = ['stored', 'missing', 'removed'] as const;
+export type ArtifactState = (typeof ARTIFACT_STATES)[number];
+
+/** A row of `artifacts`: a file that a run has left, or was to leave. Of each run those of one attempt, the last that ended by a report. */
+@Entity('artifacts')
+@Check('artifacts_state_check', "state in ('stored', 'missing', 'removed')")
+@Check('artifacts_store_check', '(store is null) = (key is null)')
+@Index('artifacts_kept', ['at', 'runId'], { where: "((state = 'stored'::text) AND (store IS NULL))" })
+export class ArtifactEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'artifacts_pkey' }) runId: string;
+  /** As the run names it; of a pattern with the path behind its folder. */
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'artifacts_pkey' }) name: string;
+  @Column('integer') attempt: number;
+  /** In the container; null: nobody said. */
+  @Column('text', { nullable: true }) path: string | null;
+  /** As the store has it; null: it is missing. A bigint as decimal string. */
+  @Column('bigint', { nullable: true }) bytes: string | null;
+  /** Hexadecimal; null: neither worker nor store told it. */
+  @Column('text', { nullable: true }) sha256: string | null;
+  /** By which the store tells another content; null: it is missing. */
+  @Column('text', { nullable: true }) etag: string | null;
+  @Column('text', { name: 'content_type', nullable: true }) contentType: string | null;
+  @Column('text') state: ArtifactState;
+  /** The store that it went to, by name; null: that of the service. */
+  @Column('text', { nullable: true }) store: string | null;
+  /** In that store; null exactly without one. */
+  @Column('text', { nullable: true }) key: string | null;
+  /** When the end of the attempt was recorded. */
+  @Column({ type: 'timestamptz', precision: 3 }) at: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'removed_at', nullable: true }) removedAt: Date | null;
+}
