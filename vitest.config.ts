@@ -40,7 +40,7 @@ const ALONE = [
 
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
 // string, which the service takes for unset.
-const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$)/;
+const SETTINGS = /^(?:SERVICE_|OTEL_|AWS_|DATABASE_URL$)/;
 const linesOfFile = existsSync('.env') ? readFileSync('.env', 'utf8').split('\n') : [];
 const ofFile = linesOfFile.map((line) => line.trim().replace(/=.*/s, ''));
 for (const name of Object.keys(process.env)) if (SETTINGS.test(name)) delete process.env[name];

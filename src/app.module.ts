@@ -21,6 +21,7 @@ import { RunsModule } from './runs/runs.module.js';
 import { GroupsModule } from './groups/groups.module.js';
 import { SchedulesModule } from './schedules/schedules.module.js';
 import { SecretsModule } from './secrets/secrets.module.js';
+import { StoresModule } from './files/stores/stores.module.js';
 import { ApiPages } from './bootstrap/openapi/api-pages.js';
 import type { Configuration } from './config/settings.module.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';
@@ -71,6 +72,7 @@ export class AppModule {
         GroupsModule,
         SchedulesModule,
         SecretsModule,
+        StoresModule,
         WebhooksModule,
         UploadsModule,
         DashboardModule,

@@ -95,8 +95,3 @@ export interface FileStore {
   close(): Promise<void>;
 }
 
-/** The store cannot be reached or answers with an error. */
-export class StoreUnavailable extends Error {}
-
-/** The store does not have the parts that an upload is to be completed with. */
-export class PartsRefused extends Error {}
