@@ -35,6 +35,8 @@ const LAYERS = {
   'src/definitions': [...CONTEXT, 'src/runs'],
   'src/secrets': [...CONTEXT, 'src/runs'],
   'src/webhooks': [...CONTEXT, 'src/runs', 'src/secrets'],
+  'src/files/stores': BASE,
+  'src/files': [...CONTEXT, 'src/runs'],
   'src/schedules': [...CONTEXT, 'src/runs', 'src/definitions', 'src/groups'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],
   demo: ['src/config', 'packages'],

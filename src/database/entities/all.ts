@@ -3,6 +3,7 @@ import * as artifact from './artifact.entity.js';
 import * as bulkOperation from './bulk-operation.entity.js';
 import * as definition from './definition.entity.js';
 import * as feed from './feed.entity.js';
+import * as file from './file.entity.js';
 import * as group from './group.entity.js';
 import * as queue from './queue.entity.js';
 import * as runLog from './run-log.entity.js';
@@ -19,6 +20,7 @@ export const ENTITIES: readonly EntityClass[] = [
   queue,
   runLog,
   feed,
+  file,
   definition,
   bulkOperation,
   group,

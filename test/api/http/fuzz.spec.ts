@@ -59,7 +59,9 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   updateWebhook: WEBHOOK,
   replayWebhook: /^until must /,
   putSecret: /^(?:value(?:_base64)?[ .]|either value or )/,
-  createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
+  createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with |stores: )/,
+  updateApiKey: /^stores: /,
+  createFile: /^bytes must be at most /,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
   readRunLog:
@@ -78,6 +80,13 @@ describe('requests drawn from the API description', () => {
 
   test(`${REQUESTS} of them, seed ${SEED}: each is answered as the description says`, async (t) => {
     const known = new KnownThings();
+    const files = await rows<{ id: string }>(
+      service.dataSource,
+      `insert into files (id, name, bytes, state, created_by, created_by_name, created_at, last_used_at)
+       select gen_random_uuid(), 'f', 1, 'stored', gen_random_uuid(), 'k', now(), now() from generate_series(1, 20)
+       returning id`,
+    );
+    for (const file of files) known.learn('/files/{id}', file);
     const weighted = api.operations.flatMap((operation) =>
       Array.from({ length: weightOf(operation) }, () => operation),
     );

@@ -1,0 +1,461 @@
+import assert from 'node:assert/strict';
+import { hash, randomBytes } from 'node:crypto';
+import { beforeEach, describe, test, vi } from 'vitest';
+import { FileRepository, type FileUser } from '../../../src/files/uploads/file.repository.js';
+import { FileRemovalJob } from '../../../src/files/uploads/file-removal.job.js';
+import { FileRemovalRepository } from '../../../src/files/uploads/file-removal.repository.js';
+import { StoreUnavailable } from '../../../src/files/stores/stores.errors.js';
+import { Stores } from '../../../src/files/stores/stores.js';
+import { currentTime, execute } from '../../../src/database/sql/sql.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { KEYS, startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
+import { FileSteps, newFolder, passHours } from '../../support/files/file-steps.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { each, type Refusal } from '../../support/runs/refusals.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+
+const NOBODY = '5f0c2b3e-8d1a-4c7b-9e6f-0c1d2e3f4a5b';
+const MAX_BYTES = 1_000_000;
+
+describe('files that clients upload', () => {
+  const folder = newFolder();
+  const env = {
+    SERVICE_FILES_URL: `file:${folder}`,
+    SERVICE_FILES_MIN_FREE_MB: '0',
+    SERVICE_FILE_MAX_BYTES: String(MAX_BYTES),
+  };
+  const service = useTestApp({ env });
+  const files = new FileSteps(service.send);
+  const runs = new RunSteps(service.send);
+  const repository = (): FileRepository => service.app.get(FileRepository, { strict: false });
+  const store = () => service.app.get(Stores, { strict: false }).required();
+
+  const use = (user: FileUser, ids: readonly string[]): Promise<string[]> =>
+    service.dataSource.transaction((manager) => repository().use(manager, user, ids));
+  const unuse = (user: FileUser): Promise<void> =>
+    service.dataSource.transaction((manager) => repository().unuse(manager, user.kind, [user.id]));
+  /** One run of the job. @returns how many files it removed */
+  const pass = async (fileRetentionDays = 0): Promise<number> => {
+    const { app, dataSource } = service;
+    const removals = app.get(FileRemovalRepository, { strict: false });
+    const stores = app.get(Stores, { strict: false });
+    return new FileRemovalJob(removals, stores, { fileRetentionDays }).runOnce(await currentTime(dataSource));
+  };
+  const remove = (id: string) => service.send('DELETE', `/files/${id}`, { key: KEYS.client });
+
+  test('are sent to a URL that needs no key, and given back as an attachment with their name', async () => {
+    const content = randomBytes(100_000);
+    const created = await files.create({ name: 'täglich.csv', bytes: content.length, content_type: 'text/csv' });
+    const { id, upload } = bodyOf(created, 'FileCreated', 201);
+    assert.deepEqual([created.headers.get('cache-control'), upload.method], ['no-store', 'PUT']);
+    const inHours = (Date.parse(upload.expires_at) - Date.now()) / 3_600_000;
+    assert.ok(inHours > 23.9 && inHours < 24.1, upload.expires_at);
+    const awaited = await files.get(id);
+    assert.deepEqual(awaited, {
+      id,
+      name: 'täglich.csv',
+      bytes: 100_000,
+      sha256: null,
+      content_type: 'text/csv',
+      state: 'awaited',
+      created_by: awaited.created_by,
+      created_at: awaited.created_at,
+      used_by: 0,
+      removed_at: null,
+    });
+    const { name: keyName } = (await service.send('GET', '/whoami', { key: KEYS.client })).body;
+    assert.equal(awaited.created_by.key_name, keyName);
+    assertError(await files.content(id), 409, `File '${id}' is not uploaded yet`);
+    assert.equal((await files.put(upload, content)).status, 200);
+    assert.deepEqual(await files.get(id), { ...awaited, state: 'stored', sha256: hash('sha256', content) });
+
+    const { url } = bodyOf(await files.content(id), 'FileUrl');
+    const downloaded = await fetch(url);
+    assert.deepEqual(Buffer.from(await downloaded.arrayBuffer()), content);
+    assert.equal(downloaded.headers.get('content-type'), 'text/csv');
+    assert.match(
+      downloaded.headers.get('content-disposition') ?? '',
+      /^attachment; .*filename\*=UTF-8''t%C3%A4glich\.csv/,
+    );
+    const redirected = await fetch(`${service.url}/files/${id}/content`, {
+      headers: { 'X-API-Key': KEYS.client },
+      redirect: 'manual',
+    });
+    assert.deepEqual([redirected.status, await redirected.text()], [302, '']);
+    assert.deepEqual(
+      Buffer.from(await (await fetch(redirected.headers.get('location') ?? '')).arrayBuffer()),
+      content,
+    );
+  });
+
+  test('have ids that cannot be guessed, and are found by nothing else', async () => {
+    const { id } = await files.stored('a');
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    for (const unknown of [NOBODY, 'x', id.toUpperCase()]) {
+      for (const [method, path] of [
+        ['GET', ''],
+        ['GET', '/content'],
+        ['DELETE', ''],
+      ] as const) {
+        const answer = await service.send(method, `/files/${unknown}${path}`);
+        assertError(answer, 404, `File '${unknown}' not found`);
+      }
+    }
+    assert.equal((await service.send('GET', '/files')).status, 404);
+  });
+
+  test('stay awaited with other bytes, with another checksum, and until the right ones come', async () => {
+    const sha256 = hash('sha256', 'right');
+    const { id, upload } = (await files.create({ name: 'f', bytes: 5, sha256 })).body;
+    for (const wrong of ['wrong', 'longer than that', 'r']) {
+      assert.equal((await files.put(upload, wrong)).status, 400, wrong);
+      assert.equal((await files.get(id)).state, 'awaited');
+    }
+    assert.equal((await files.put(upload, 'right')).status, 200);
+    assert.equal((await files.get(id)).state, 'stored');
+  });
+
+  test('stay awaited when the store has another object than the one that was announced', async () => {
+    const { id } = (await files.create({ name: 'f', bytes: 5, sha256: hash('sha256', 'right') })).body;
+    await store().write(`files/${id}`, 'wrong');
+    assert.equal((await files.get(id)).state, 'awaited');
+  });
+
+  test('do not change once they are stored', async () => {
+    const { id, upload } = await files.stored('first');
+    assert.equal((await files.put(upload, 'other')).status, 412);
+    const { url } = bodyOf(await files.content(id), 'FileUrl');
+    assert.equal(await (await fetch(url)).text(), 'first');
+  });
+
+  const good = { name: 'f', bytes: 1 };
+  const NAME = 'name must be a string without control characters of 1 to 255 characters';
+  const SHA = 'sha256 must be a SHA-256 of 64 hexadecimal digits in lower case';
+  const TYPE = 'content_type must be a media type, such as text/csv, of 1 to 255 characters';
+  const refused: readonly Refusal[] = [
+    [{}, ['name is required', 'bytes is required']],
+    ...each(NAME, (name) => ({ ...good, name }), ['', 'a\nb', 'x'.repeat(256), 1]),
+    ...each('bytes must be an integer of at least 0', (bytes) => ({ ...good, bytes }), [-1, 1.5, '1', 2 ** 60]),
+    [{ ...good, bytes: MAX_BYTES + 1 }, [`bytes must be at most ${MAX_BYTES} (SERVICE_FILE_MAX_BYTES)`]],
+    ...each(SHA, (sha256) => ({ ...good, sha256 }), ['', 'a'.repeat(63), 'A'.repeat(64), 'g'.repeat(64)]),
+    ...each(TYPE, (content_type) => ({ ...good, content_type }), ['', 'text', 'a/b\r\nX: 1', 'é/x']),
+    [{ ...good, id: NOBODY }, ['id is not a known field']],
+  ];
+  for (const [body, errors] of refused) {
+    test(`are not made from ${JSON.stringify(body).slice(0, 100)}`, async () =>
+      assertInvalid(await service.send('POST', '/files', { body }), errors));
+  }
+
+  test('of the largest size are taken, and empty ones', async () => {
+    for (const content of [Buffer.alloc(MAX_BYTES), Buffer.alloc(0)]) {
+      const { id } = await files.stored(content);
+      assert.deepEqual([(await files.get(id)).bytes, (await files.get(id)).state], [content.length, 'stored']);
+    }
+  });
+
+  describe('with a checksum that is known', () => {
+    const content = randomBytes(64);
+    const body = { name: 'app.tar.gz', bytes: 64, sha256: hash('sha256', content), content_type: 'application/gzip' };
+
+    test('are not sent again by the same key, and by any other one are', async () => {
+      const { id } = await files.stored(content, body);
+      const again = await files.create(body);
+      assert.deepEqual(bodyOf(again, 'File'), await files.get(id));
+      for (const other of [
+        { ...body, name: 'other' },
+        { ...body, content_type: undefined },
+        { ...body, sha256: hash('sha256', 'x') },
+        { ...body, bytes: 63 },
+        { ...body, sha256: undefined },
+      ]) {
+        assert.equal((await files.create(other)).status, 201, JSON.stringify(other));
+      }
+      assert.equal((await files.create(body, KEYS.admin)).status, 201);
+    });
+
+    test('are the newest of several, and those that are only awaited do not count', async () => {
+      const first = { ...body, name: 'several' };
+      const [one, two] = [(await files.create(first)).body, (await files.create(first)).body];
+      await files.put(one.upload, content);
+      await files.get(one.id);
+      assert.equal(bodyOf(await files.create(first), 'File').id, one.id);
+      await files.put(two.upload, content);
+      await files.get(two.id);
+      assert.equal(bodyOf(await files.create(first), 'File').id, two.id);
+      assert.equal((await remove(two.id)).status, 204);
+      assert.equal(bodyOf(await files.create(first), 'File').id, one.id);
+    });
+  });
+
+  describe('of a key with max_file_bytes', () => {
+    const limited = (max: number | null) => issueKey(service, ['client'], { name: 'team', max_file_bytes: max });
+    const statusOf = async (bytes: number, key: string) => (await files.create({ name: 'f', bytes }, key)).status;
+
+    test('are refused beyond the sum of those that exist, with Retry-After, and others are not', async () => {
+      const [{ key, id }, other] = [await limited(100), await limited(null)];
+      const first = (await files.create({ name: 'f', bytes: 60 }, key)).body;
+      const refusal = await files.create({ name: 'f', bytes: 41 }, key);
+      assertError(
+        refusal,
+        429,
+        "The files of the API key 'team' have 60 bytes of at most 100 (max_file_bytes)",
+      );
+      assert.ok(Number(refusal.headers.get('retry-after')) >= 1);
+      assert.deepEqual([await statusOf(40, key), await statusOf(1, key)], [201, 429]);
+      assert.equal(await statusOf(1000, other.key), 201);
+      assert.equal((await remove(first.id)).status, 204);
+      assert.equal(await statusOf(60, key), 201);
+      await service.send('PATCH', `/api-keys/${id}`, { body: { max_file_bytes: 101 } });
+      assert.deepEqual([await statusOf(1, key), await statusOf(1, key)], [201, 429]);
+      await service.send('PATCH', `/api-keys/${id}`, { body: { max_file_bytes: null } });
+      assert.equal(await statusOf(1, key), 201);
+    });
+
+    test('count once when they are made again with the same content', async () => {
+      const { key } = await limited(5);
+      const body = { name: 'f', bytes: 5, sha256: hash('sha256', 'exact') };
+      const { id, upload } = (await files.create(body, key)).body;
+      await files.put(upload, 'exact');
+      await files.get(id);
+      assert.equal(bodyOf(await files.create(body, key), 'File').id, id);
+      assert.equal(await statusOf(1, key), 429);
+    });
+
+    test('do not exceed it together when two processes create at once', async () => {
+      const { key } = await limited(50);
+      const second = await startTestApp({ env, database: service.database });
+      try {
+        const others = new FileSteps(second.send);
+        const answers = await Promise.all(
+          Array.from({ length: 20 }, (_, n) => (n % 2 ? files : others).create({ name: 'f', bytes: 10 }, key)),
+        );
+        assert.equal(answers.filter(({ status }) => status === 201).length, 5);
+        assert.equal(answers.filter(({ status }) => status === 429).length, 15);
+      } finally {
+        await second.close();
+      }
+    });
+  });
+
+  describe('are deleted', () => {
+    test('with their bytes and one entry of the audit log, and URLs that were made before give nothing', async () => {
+      const { id, upload } = await files.stored('secret');
+      const { url } = bodyOf(await files.content(id), 'FileUrl');
+      const deleted = await remove(id);
+      assert.deepEqual([deleted.status, deleted.text], [204, '']);
+      assert.equal((await fetch(url)).status, 404);
+      assertError(await remove(id), 404, `File '${id}' not found`);
+      assertError(await service.send('GET', `/files/${id}`), 404, `File '${id}' not found`);
+      const entries: { action: string; subject: string }[] = (await service.send('GET', '/audit')).body;
+      const [entry, ...more] = entries.filter(({ subject }) => subject === id);
+      assert.deepEqual(more, []);
+      assert.deepEqual(entry, {
+        ...entry,
+        action: 'file.delete',
+        run_id: null,
+        before: {
+          name: 'f',
+          bytes: 6,
+          sha256: hash('sha256', 'secret'),
+          content_type: null,
+          state: 'stored',
+        },
+        after: {},
+      });
+      // Its upload URL still works, and brings the bytes back.
+      assert.equal((await files.put(upload, 'secret')).status, 200);
+      await passHours(service.dataSource, 26);
+      await pass();
+      assert.equal((await fetch(url)).status, 404);
+      assert.equal(await store().head(`files/${id}`), undefined);
+    });
+
+    test('not while a run that has not ended, a version of a definition or a schedule uses them', async () => {
+      const { id } = await files.stored('used');
+      const open = await runs.create();
+      const ended = await runs.inState('COMPLETED');
+      assert.deepEqual(await use({ kind: 'run', id: ended.id }, [id]), []);
+      for (const [user, text] of [
+        [{ kind: 'run', id: open.id }, `the run '${open.id}', which has not ended`],
+        [{ kind: 'definition', id: 'train 1.0.0' }, "the version of a definition 'train 1.0.0'"],
+        [{ kind: 'schedule', id: 'nightly' }, "the schedule 'nightly'"],
+      ] as const) {
+        assert.deepEqual(await use(user, [id]), []);
+        assert.equal((await files.get(id)).used_by, 2);
+        assertError(await remove(id), 409, `File '${id}' is used by ${text}`);
+        assert.equal((await files.get(id)).state, 'stored');
+        await unuse(user);
+      }
+      assert.equal((await remove(id)).status, 204);
+    });
+
+    test('or used, when both are asked for at once', async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const { id } = await files.stored('raced');
+        const [missing, { status }] = await Promise.all([
+          use({ kind: 'schedule', id: `race ${round}` }, [id]),
+          remove(id),
+        ]);
+        assert.ok(missing.length === 0 ? status === 409 : status === 204, `${missing.length} ${status}`);
+      }
+    });
+
+    test('once more when the store was away', async () => {
+      const { id } = await files.stored('away');
+      vi.spyOn(store(), 'remove').mockRejectedValueOnce(new StoreUnavailable('it is away'));
+      const refusal = await remove(id);
+      assertError(refusal, 503, 'The file store is not available');
+      assert.ok(Number(refusal.headers.get('retry-after')) >= 1);
+      assertError(await service.send('GET', `/files/${id}`), 404, `File '${id}' not found`);
+      assert.ok(await store().head(`files/${id}`));
+      assert.equal((await remove(id)).status, 204);
+      assert.equal(await store().head(`files/${id}`), undefined);
+      const entries: { subject: string }[] = (await service.send('GET', '/audit')).body;
+      assert.equal(entries.filter(({ subject }) => subject === id).length, 1);
+    });
+  });
+
+  test('that are awaited cannot be shown while the store is away', async () => {
+    const { id } = (await files.create({ name: 'f', bytes: 1 })).body;
+    vi.spyOn(store(), 'head').mockRejectedValue(new StoreUnavailable('it is away'));
+    assertError(await service.send('GET', `/files/${id}`), 503, 'The file store is not available');
+  });
+
+  describe('are used', () => {
+    test('as soon as the store has them, whoever asked for them before', async () => {
+      const { id, upload } = (await files.create({ name: 'f', bytes: 4 })).body;
+      const awaited = (await files.create({ name: 'g', bytes: 4 })).body;
+      await files.put(upload, 'soon');
+      const found = await repository().find([id, awaited.id, NOBODY]);
+      assert.deepEqual(
+        [...found].map(([of, { state }]) => [of, state]).toSorted(),
+        [
+          [id, 'stored'],
+          [awaited.id, 'awaited'],
+        ].toSorted(),
+      );
+      assert.deepEqual(found.get(id), {
+        id,
+        name: 'f',
+        bytes: 4,
+        sha256: hash('sha256', 'soon'),
+        contentType: null,
+        state: 'stored',
+        key: `files/${id}`,
+      });
+      const user = { kind: 'schedule', id: 'soon' } as const;
+      assert.deepEqual((await use(user, [id, awaited.id, NOBODY])).toSorted(), [awaited.id, NOBODY].toSorted());
+      assert.deepEqual(await use(user, [id]), []);
+      assert.equal((await files.get(id)).used_by, 1);
+    });
+  });
+
+  describe('are removed', () => {
+    const hours = (n: number): Promise<unknown> => passHours(service.dataSource, n);
+
+    beforeEach(() => execute(service.dataSource, 'delete from files'));
+
+    test('24 hours after they were made, stored or not, when nothing uses them', async () => {
+      const [stored, awaited] = [await files.stored('old'), (await files.create({ name: 'f', bytes: 1 })).body];
+      await hours(23);
+      assert.equal(await pass(), 0);
+      await hours(1.1);
+      assert.equal(await pass(), 2);
+      for (const { id } of [stored, awaited]) {
+        assertError(await service.send('GET', `/files/${id}`), 404, `File '${id}' not found`);
+        assert.equal(await store().head(`files/${id}`), undefined);
+      }
+      await hours(1);
+      await pass();
+      assert.deepEqual(await service.dataSource.query('select id from files'), []);
+    });
+
+    test('24 hours after the last that used them is removed, and not before', async () => {
+      const { id } = await files.stored('used');
+      const run = { kind: 'run', id: (await runs.inState('COMPLETED')).id } as const;
+      await use(run, [id]);
+      await use({ kind: 'definition', id: 'd 1' }, [id]);
+      await hours(1000);
+      assert.equal(await pass(), 0);
+      await unuse(run);
+      await hours(25);
+      assert.equal(await pass(), 0);
+      await unuse({ kind: 'definition', id: 'd 1' });
+      await hours(23);
+      assert.equal(await pass(), 0);
+      await hours(1.1);
+      assert.equal(await pass(), 1);
+      assert.equal(await store().head(`files/${id}`), undefined);
+    });
+
+    test('24 hours after they were made again with the same content', async () => {
+      const body = { name: 'f', bytes: 5, sha256: hash('sha256', 'again') };
+      const { id } = await files.stored('again', body);
+      await hours(23);
+      assert.equal(bodyOf(await files.create(body), 'File').id, id);
+      await hours(23);
+      assert.equal(await pass(), 0);
+      await hours(1.1);
+      assert.equal(await pass(), 1);
+    });
+
+    test('in any number, by several processes, and again after a pass that broke off', async () => {
+      await Promise.all(Array.from({ length: 4 }, (_, n) => files.stored(String(n))));
+      await execute(
+        service.dataSource,
+        `insert into files (id, name, bytes, state, created_by, created_by_name, created_at, last_used_at, due_at)
+         select gen_random_uuid(), 'f', 1, 'awaited', gen_random_uuid(), 'k', now(), now(), now() from generate_series(1, 1200)`,
+      );
+      await hours(30);
+      vi.spyOn(store(), 'remove').mockRejectedValueOnce(new StoreUnavailable('it is away'));
+      await assert.rejects(pass(), StoreUnavailable);
+      await Promise.all([pass(), pass(), pass()]);
+      assert.deepEqual(await service.dataSource.query('select id from files'), []);
+      assert.deepEqual(await store().list('files/', { limit: 10 }), []);
+    });
+
+    test('but for a row, as long after the end of the last run as SERVICE_FILE_RETENTION_DAYS says', async () => {
+      const body = { name: 'f', bytes: 4, sha256: hash('sha256', 'kept') };
+      const { id } = await files.stored('kept', body);
+      const [first, last] = [await runs.inState('COMPLETED'), await runs.inState('FAILED')];
+      const running = await runs.running();
+      for (const run of [first, last, running]) await use({ kind: 'run', id: run.id }, [id]);
+      await hours(24 * 40);
+      assert.equal(await pass(30), 0);
+      await runs.event(running.id, 'COMPLETED');
+      await hours(24 * 29);
+      assert.equal(await pass(30), 0);
+      await use({ kind: 'schedule', id: 'weekly' }, [id]);
+      await hours(24 * 2);
+      assert.equal(await pass(30), 0);
+      await unuse({ kind: 'schedule', id: 'weekly' });
+      await hours(25);
+      assert.equal(await pass(0), 0);
+      assert.equal(await pass(30), 1);
+
+      const removed = await files.get(id);
+      assert.deepEqual([removed.state, removed.used_by], ['removed', 3]);
+      assertError(await files.content(id), 410, `File '${id}' was removed at ${removed.removed_at}`);
+      assert.equal(await store().head(`files/${id}`), undefined);
+      assert.deepEqual(await use({ kind: 'schedule', id: 'weekly' }, [id]), [id]);
+      assert.equal((await files.create(body)).status, 201);
+      await hours(24 * 2);
+      await pass(30);
+      assert.equal((await files.get(id)).state, 'removed');
+      for (const run of [first, last, running]) await unuse({ kind: 'run', id: run.id });
+      await hours(25);
+      await pass(30);
+      assert.equal((await service.send('GET', `/files/${id}`)).status, 404);
+    });
+
+    test('also those that were used before there was a retention time', async () => {
+      const { id } = await files.stored('before');
+      await use({ kind: 'run', id: (await runs.inState('COMPLETED')).id }, [id]);
+      await hours(24 * 100);
+      assert.equal(await pass(0), 0);
+      assert.equal(await pass(30), 1);
+      assert.equal((await files.get(id)).state, 'removed');
+    });
+  });
+});
