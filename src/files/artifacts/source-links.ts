@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import { withTimeout } from '@longshore/common/timeout';
 import { keyPath } from '../../common/http/validation/problems.js';
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
@@ -13,7 +13,7 @@ import { Stores } from '../stores/stores.js';
 import { FileRepository, type StoredFile } from '../uploads/file.repository.js';
 import { ArtifactRepository, MAX_FOLDER_FILES, type FoundArtifact, type RunWithFiles } from './artifact.repository.js';
 import { SourceGone } from './artifacts.errors.js';
-import { artifactKey, attemptPrefix } from './object-keys.js';
+import { artifactKey } from './object-keys.js';
 
 /** Longest life of a URL, in seconds. */
 const MAX_VALID_S = 7 * 86_400;
@@ -122,11 +122,11 @@ export class SourceLinks {
     return linkTo(this.stores.required(), key, { bytes, sha256 }, { ...target, name, ...(contentType !== null && { contentType }) });
   }
 
-  async #linkObject({ store: name = '', key = '', sha256 = null }: ArtifactSource, place: string, target: Target): Promise<FileLink | FolderLinks> {
+  async #linkObject({ store: name = '', key = '', sha256 }: ArtifactSource, place: string, target: Target): Promise<FileLink | FolderLinks> {
     const named = this.stores.named(name);
     if (!named) throw new SourceGone(`${place}: there is no store '${name}'`);
     const { store } = named;
-    if (!key.endsWith('/')) return linkTo(store, key, { bytes: null, sha256 }, target);
+    if (!key.endsWith('/')) return linkTo(store, key, { bytes: null, sha256: sha256 ?? null }, target);
     const listed = await store.list(key, { limit: 2 * MAX_FOLDER_FILES + 1 });
     const objects = listed.filter((object) => !object.key.endsWith('/'));
     const parts = objects.map((object) => ({ name: object.key.slice(key.length), key: object.key, store, bytes: object.bytes, sha256: null }));
