@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
-import { storeNamesOf } from '../config/file-stores.js';
+import { storeNamesOf, type StoreSettings } from '../config/file-stores.js';
 import type { Scope } from '../config/key-settings.js';
 import { Settings } from '../config/settings.js';
 import type { Caller } from './access.js';
@@ -32,7 +32,7 @@ export class ApiKeysService {
     private readonly keys: ApiKeysRepository,
     private readonly cache: ApiKeyCache,
     private readonly log: Log,
-    @Inject(Settings) private readonly settings: Pick<Settings, 'filesUrl' | 'filesStores' | 'databaseUrl'>,
+    @Inject(Settings) private readonly settings: StoreSettings,
   ) {}
 
   /**
