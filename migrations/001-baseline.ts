@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
-        file_uses, files,
+        object_cleanups, artifact_uploads, artifacts, file_uses, files,
         webhook_deliveries, webhooks,
         dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
@@ -1046,6 +1046,43 @@ export class Baseline1795000000001 implements MigrationInterface {
         primary key (kind, user_id, file_id)
       ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
       create index file_uses_of_file on file_uses (file_id, kind, user_id);
+
+      -- What the last attempt of a run has left that ended by a report. It goes with its objects, and so before the run.
+      create table artifacts (
+        run_id uuid not null,
+        name text not null,
+        attempt integer not null,
+        path text,
+        bytes bigint,
+        sha256 text,
+        etag text,
+        content_type text,
+        state text not null check (state in ('stored', 'missing', 'removed')),
+        store text,
+        key text,
+        at timestamptz(3) not null,
+        removed_at timestamptz(3),
+        constraint artifacts_store_check check ((store is null) = (key is null)),
+        primary key (run_id, name)
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      create index artifacts_kept on artifacts (at, run_id)
+        where state = 'stored' and store is null;
+
+      create table artifact_uploads (
+        run_id uuid not null,
+        attempt integer not null,
+        name text not null,
+        upload_id text not null,
+        started_at timestamptz(3) not null,
+        primary key (run_id, attempt, name)
+      );
+      create index artifact_uploads_started on artifact_uploads (started_at);
+
+      create table object_cleanups (
+        run_id uuid primary key,
+        due_at timestamptz(3) not null
+      );
+      create index object_cleanups_due on object_cleanups (due_at);
     `);
   }
 }

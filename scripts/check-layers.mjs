@@ -27,6 +27,7 @@ const LAYERS = {
   'src/health': CONTEXT,
   'src/files/stores': [...CONTEXT, 'src/health'],
   'src/files/uploads': [...CONTEXT, 'src/runs', 'src/files/stores'],
+  'src/files/artifacts': [...CONTEXT, 'src/runs', 'src/files/stores', 'src/files/uploads'],
   'src/dashboard': CONTEXT,
   'src/feed': CONTEXT,
   'src/runs': [...CONTEXT, 'src/feed', 'src/health'],

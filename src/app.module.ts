@@ -8,6 +8,7 @@ import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
 import { ExtensionsModule } from './bootstrap/extensions/extensions.module.js';
+import { ArtifactsModule } from './files/artifacts/artifacts.module.js';
 import { UploadsModule } from './files/uploads/uploads.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
@@ -75,6 +76,7 @@ export class AppModule {
         StoresModule,
         WebhooksModule,
         UploadsModule,
+        ArtifactsModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

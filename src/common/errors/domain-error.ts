@@ -124,3 +124,12 @@ export class DatabaseUnavailable extends DomainError {
     super('The database is not available', { retryAfterSeconds: 1, cause });
   }
 }
+
+/** SERVICE_FILES_URL is `none`. */
+export class FilesNotConfigured extends DomainError {
+  readonly kind = 'switched-off';
+
+  constructor() {
+    super('Files are not configured');
+  }
+}

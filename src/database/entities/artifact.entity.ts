@@ -32,3 +32,23 @@ export class ArtifactEntity {
   @Column({ type: 'timestamptz', precision: 3 }) at: Date;
   @Column({ type: 'timestamptz', precision: 3, name: 'removed_at', nullable: true }) removedAt: Date | null;
 }
+
+/** A row of `artifact_uploads`: an artifact that an attempt sends in parts. */
+@Entity('artifact_uploads')
+@Index('artifact_uploads_started', ['startedAt'])
+export class ArtifactUploadEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'artifact_uploads_pkey' }) runId: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'artifact_uploads_pkey' }) attempt: number;
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'artifact_uploads_pkey' }) name: string;
+  /** Id of the upload at the store. */
+  @Column('text', { name: 'upload_id' }) uploadId: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'started_at' }) startedAt: Date;
+}
+
+/** A row of `object_cleanups`: when objects of attempts that do not count are to be removed. */
+@Entity('object_cleanups')
+@Index('object_cleanups_due', ['dueAt'])
+export class ObjectCleanupEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'object_cleanups_pkey' }) runId: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'due_at' }) dueAt: Date;
+}

@@ -26,7 +26,15 @@ export interface FoundArtifact {
 /** What the store must know of a run to give its files. */
 export type RunWithFiles = Pick<
   RunRecord,
-  'id' | 'state' | 'attempt' | 'workerId' | 'attemptTimeoutS' | 'hasFiles' | 'options' | 'inputs' | 'outputsTemplate'
+  | 'id'
+  | 'state'
+  | 'attempt'
+  | 'workerId'
+  | 'attemptTimeoutS'
+  | 'hasFiles'
+  | 'options'
+  | 'inputs'
+  | 'outputsTemplate'
 >;
 
 const ARTIFACTS = new EntityTable(ArtifactEntity);

@@ -22,7 +22,9 @@ export class Concealment {
 
   command(runId: string, command: RunCommand): RunCommand {
     if (command.type === 'patch')
-      return command.outputs === undefined ? command : { ...command, outputs: this.#outputs(runId, command.outputs) };
+      return command.outputs === undefined
+        ? command
+        : { ...command, outputs: this.#outputs(runId, command.outputs) };
     return command.type === 'event' ? { ...command, event: this.#event(runId, command.event) } : command;
   }
 
@@ -32,7 +34,12 @@ export class Concealment {
     const shownMsg = typeof msg === 'string' ? this.#mask(msg) : msg;
     if (effect.kind === 'COMPLETED') {
       const outputs = effect.outputs && this.#outputs(runId, effect.outputs);
-      return { ...event, msg: shownMsg, payload: this.#outputs(runId, payload), effect: { ...effect, outputs } };
+      return {
+        ...event,
+        msg: shownMsg,
+        payload: this.#outputs(runId, payload),
+        effect: { ...effect, outputs },
+      };
     }
     const shown = { ...event, msg: shownMsg, payload: this.#maskAll(payload) };
     if (effect.kind !== 'FAILED' || effect.errorMessage === null) return shown;
@@ -64,7 +71,9 @@ export class Concealment {
   }
 
   #mask(text: string): string {
-    return text.replace(ADDRESS, (address) => (this.#isOurs(address) ? `${address.slice(0, address.indexOf('?'))}?***` : address));
+    return text.replace(ADDRESS, (address) =>
+      this.#isOurs(address) ? `${address.slice(0, address.indexOf('?'))}?***` : address,
+    );
   }
 
   #isOurs(address: string): boolean {

@@ -12,7 +12,7 @@ import { PartsRefused, StoreUnavailable } from '../stores/stores.errors.js';
 import { Stores } from '../stores/stores.js';
 import { ArtifactRepository } from './artifact.repository.js';
 import { ArtifactUploads } from './artifact-uploads.js';
-import { artifactKey, attemptPrefix } from './object-keys.js';
+import { artifactKey, attemptPrefix, keyIn } from './object-keys.js';
 import { leaves, readReport, targetOf, type ReportedArtifact } from './reported-artifacts.js';
 
 /** For how long the report of an end waits for the store, in milliseconds. */
@@ -84,7 +84,7 @@ export class LeftFilesReader {
     reported: ReportedArtifact | undefined,
     to: StorePlace | undefined,
   ): Promise<NewArtifact> {
-    const key = to?.key.endsWith('/') ? to.key + name.slice(name.indexOf('/') + 1) : to?.key;
+    const key = to && keyIn(to.key, name);
     const store = to === undefined ? this.stores.required() : this.stores.named(to.store)?.store;
     const object = await store?.head(key ?? artifactKey({ run: run.id, attempt: run.attempt, name }));
     return {

@@ -14,7 +14,11 @@ export function attemptPrefix(run: string, attempt: number): string {
 }
 
 /** The key of an artifact. */
-export function artifactKey({ run, attempt, name }: Omit<Extract<ObjectOwner, { kind: 'artifact' }>, 'kind'>): string {
+export function artifactKey({
+  run,
+  attempt,
+  name,
+}: Omit<Extract<ObjectOwner, { kind: 'artifact' }>, 'kind'>): string {
   return `${attemptPrefix(run, attempt)}/${name}`;
 }
 
@@ -24,4 +28,9 @@ export function ownerOf(key: string): ObjectOwner | undefined {
   const [, run, attempt, name] = /^runs\/([0-9a-f-]{36})\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
   if (run === undefined || name === undefined) return undefined;
   return { kind: 'artifact', run, attempt: Number(attempt), name };
+}
+
+/** The key of an artifact in a store by name; of one of a pattern, below the folder. */
+export function keyIn(key: string, name: string): string {
+  return key.endsWith('/') ? key + name.slice(name.indexOf('/') + 1) : key;
 }

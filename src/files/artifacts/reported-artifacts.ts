@@ -1,7 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { artifactNameProblem, isPattern, LARGE_OUTPUTS, type ArtifactTarget } from '../../runs/options/run-artifacts.js';
+import {
+  artifactNameProblem,
+  isPattern,
+  LARGE_OUTPUTS,
+  type ArtifactTarget,
+} from '../../runs/options/run-artifacts.js';
 import { MAX_FOLDER_FILES } from './artifact.repository.js';
 
 /** What a worker says of a file that it has sent to the store. */
@@ -25,10 +30,15 @@ const MAX_PARTS = 10_000;
  * @param isKnown whether the run leaves something of this name
  * @throws InvalidRequest with a line for each problem
  */
-export function readReport(value: JsonValue | undefined, isKnown: (name: string) => boolean): ReportedArtifact[] {
+export function readReport(
+  value: JsonValue | undefined,
+  isKnown: (name: string) => boolean,
+): ReportedArtifact[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value) || value.length > MAX_REPORTED)
-    throw new InvalidRequest(VALIDATION_FAILED, [`payload.artifacts must be a list of at most ${MAX_REPORTED} items`]);
+    throw new InvalidRequest(VALIDATION_FAILED, [
+      `payload.artifacts must be a list of at most ${MAX_REPORTED} items`,
+    ]);
   const problems: string[] = [];
   const names = new Set<string>();
   const read = value.flatMap((item, at) => {
@@ -46,14 +56,21 @@ export function readReport(value: JsonValue | undefined, isKnown: (name: string)
 }
 
 /** What is left under a name: itself, or as one of the files of a pattern. */
-export function targetOf(name: string, out: Readonly<Record<string, ArtifactTarget>>): ArtifactTarget | undefined {
+export function targetOf(
+  name: string,
+  out: Readonly<Record<string, ArtifactTarget>>,
+): ArtifactTarget | undefined {
   const at = name.indexOf('/');
   const own = out[at < 0 ? name : name.slice(0, at)];
   return own && isPattern(own.path) === at > 0 ? own : undefined;
 }
 
 /** Whether a run leaves something of this name. */
-export function leaves(name: string, out: Readonly<Record<string, ArtifactTarget>>, template: readonly string[]): boolean {
+export function leaves(
+  name: string,
+  out: Readonly<Record<string, ArtifactTarget>>,
+  template: readonly string[],
+): boolean {
   return name === LARGE_OUTPUTS || template.includes(name) || targetOf(name, out) !== undefined;
 }
 
@@ -64,8 +81,10 @@ function problemOf(item: JsonValue, at: string, isKnown: (name: string) => boole
   if (wrong !== undefined) return wrong;
   if (!isKnown(String(name))) return `${at}.name: the run leaves nothing of this name`;
   if (path !== null && !isShort(path)) return `${at}.path must be a text of at most ${MAX_TEXT} characters`;
-  if (contentType !== null && !isShort(contentType)) return `${at}.content_type must be a text of at most ${MAX_TEXT} characters`;
-  if (sha256 !== null && !(typeof sha256 === 'string' && SHA256.test(sha256))) return `${at}.sha256 must be 64 hexadecimal digits in lower case`;
+  if (contentType !== null && !isShort(contentType))
+    return `${at}.content_type must be a text of at most ${MAX_TEXT} characters`;
+  if (sha256 !== null && !(typeof sha256 === 'string' && SHA256.test(sha256)))
+    return `${at}.sha256 must be 64 hexadecimal digits in lower case`;
   if (etags !== null && !(Array.isArray(etags) && etags.length <= MAX_PARTS && etags.every(isShort)))
     return `${at}.etags must be a list of texts`;
   return undefined;

@@ -4,6 +4,7 @@ import { withTimeout } from '@longshore/common/timeout';
 import { keyPath } from '../../common/http/validation/problems.js';
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { readReference, replaceReferences } from '../../runs/options/artifact-references.js';
+import type { LinkedFields } from '../../runs/files/run-files.js';
 import type { ArtifactSource, RunArtifacts } from '../../runs/options/run-artifacts.js';
 import { showOptions } from '../../runs/options/stored-options.js';
 import { sourcesOf } from '../../runs/files/requested-files.js';
@@ -11,7 +12,12 @@ import type { FileStore, GetOptions } from '../stores/file-store.js';
 import { StoreUnavailable } from '../stores/stores.errors.js';
 import { Stores } from '../stores/stores.js';
 import { FileRepository, type StoredFile } from '../uploads/file.repository.js';
-import { ArtifactRepository, MAX_FOLDER_FILES, type FoundArtifact, type RunWithFiles } from './artifact.repository.js';
+import {
+  ArtifactRepository,
+  MAX_FOLDER_FILES,
+  type FoundArtifact,
+  type RunWithFiles,
+} from './artifact.repository.js';
 import { SourceGone } from './artifacts.errors.js';
 import { artifactKey } from './object-keys.js';
 
@@ -32,12 +38,6 @@ interface FileLink {
 
 type FolderLinks = readonly (FileLink & { readonly name: string })[];
 
-/** The fields of a run that its worker sees with URLs. */
-export interface LinkedFields {
-  readonly inputs: JsonObject;
-  readonly artifacts?: JsonObject;
-}
-
 interface Target {
   readonly validS: number;
   readonly base?: string;
@@ -57,7 +57,10 @@ export class SourceLinks {
    * @param base address of the service for the worker
    * @throws SourceGone, StoreUnavailable
    */
-  async link(run: Pick<RunWithFiles, 'inputs' | 'options' | 'attemptTimeoutS'>, base: string | undefined): Promise<LinkedFields> {
+  async link(
+    run: Pick<RunWithFiles, 'inputs' | 'options' | 'attemptTimeoutS'>,
+    base: string | undefined,
+  ): Promise<LinkedFields> {
     const given = showOptions(run.options).artifacts ?? {};
     const target = { validS: validSecondsOf(run), ...(base !== undefined && { base }) };
     const late = new StoreUnavailable('it did not answer in time');
@@ -68,7 +71,12 @@ export class SourceLinks {
 
   /** A template of outputs with URLs to which the attempt sends what it names. */
   async linkTemplate(
-    { id, attempt, outputsTemplate, attemptTimeoutS }: Pick<RunWithFiles, 'id' | 'attempt' | 'outputsTemplate' | 'attemptTimeoutS'>,
+    {
+      id,
+      attempt,
+      outputsTemplate,
+      attemptTimeoutS,
+    }: Pick<RunWithFiles, 'id' | 'attempt' | 'outputsTemplate' | 'attemptTimeoutS'>,
     names: readonly string[],
     base: string | undefined,
   ): Promise<JsonObject> {
@@ -77,17 +85,24 @@ export class SourceLinks {
     const urls = new Map<string, string>();
     for (const name of names)
       urls.set(name, (await store.signPut(artifactKey({ run: id, attempt, name }), options)).url);
-    return replaceReferences(outputsTemplate, (name) => (typeof name === 'string' ? (urls.get(name) ?? null) : null));
+    return replaceReferences(outputsTemplate, (name) =>
+      typeof name === 'string' ? (urls.get(name) ?? null) : null,
+    );
   }
 
   async #link(given: RunArtifacts, inputs: JsonObject, target: Target): Promise<LinkedFields> {
     const named = sourcesOf({ artifacts: given, inputs });
     const fileIds = [...new Set(named.flatMap(({ source }) => source.file ?? []))];
     const files = fileIds.length === 0 ? new Map<string, StoredFile>() : await this.files.find(fileIds);
-    const asked = named.flatMap(({ source: { run, name } }) => (run !== undefined && name !== undefined ? [{ run, name }] : []));
+    const asked = named.flatMap(({ source: { run, name } }) =>
+      run !== undefined && name !== undefined ? [{ run, name }] : [],
+    );
     const found = await this.artifacts.find(asked);
     const artifacts = new Map(asked.map(({ run, name }, at) => [`${run}/${name}`, found[at]]));
-    const linkOf = async (source: ArtifactSource, place: string): Promise<FileLink | FolderLinks | undefined> => {
+    const linkOf = async (
+      source: ArtifactSource,
+      place: string,
+    ): Promise<FileLink | FolderLinks | undefined> => {
       if (source.file !== undefined) return this.#linkFile(files.get(source.file), place, target);
       if (source.store !== undefined) return this.#linkObject(source, place, target);
       if (source.run === undefined) return undefined;
@@ -99,17 +114,25 @@ export class SourceLinks {
       const place = keyPath('artifacts.in', path);
       const get = await linkOf(source, place);
       if (Array.isArray(get)) ofFolders += get.length;
-      if (ofFolders > MAX_FOLDER_FILES) throw new SourceGone(`${place}: there are more than ${MAX_FOLDER_FILES} files`);
+      if (ofFolders > MAX_FOLDER_FILES)
+        throw new SourceGone(`${place}: there are more than ${MAX_FOLDER_FILES} files`);
       sources[path] = { ...source, ...(get && { get: Object(get) }) };
     }
     const urls = new Map<string, string>();
     for (const { place, source } of named.filter((one) => one.place === 'inputs')) {
       const link = await linkOf(source, place);
-      if (link === undefined || Array.isArray(link)) throw new SourceGone(`${place}: ${source.name} has several files`);
+      if (link === undefined || Array.isArray(link))
+        throw new SourceGone(`${place}: ${source.name} has several files`);
       urls.set(JSON.stringify(source), Object(link).url);
     }
     return {
-      inputs: urls.size === 0 ? inputs : replaceReferences(inputs, (reference) => urls.get(JSON.stringify(readReference(reference))) ?? null),
+      inputs:
+        urls.size === 0
+          ? inputs
+          : replaceReferences(
+              inputs,
+              (reference) => urls.get(JSON.stringify(readReference(reference))) ?? null,
+            ),
       ...((given.in || given.out) && {
         artifacts: { ...(given.in && { in: sources }), ...(given.out && { out: Object(given.out) }) },
       }),
@@ -119,17 +142,32 @@ export class SourceLinks {
   async #linkFile(file: StoredFile | undefined, place: string, target: Target): Promise<FileLink> {
     if (file?.state !== 'stored') throw new SourceGone(`${place}: the file is gone`);
     const { key, bytes, sha256, contentType, name } = file;
-    return linkTo(this.stores.required(), key, { bytes, sha256 }, { ...target, name, ...(contentType !== null && { contentType }) });
+    return linkTo(
+      this.stores.required(),
+      key,
+      { bytes, sha256 },
+      { ...target, name, ...(contentType !== null && { contentType }) },
+    );
   }
 
-  async #linkObject({ store: name = '', key = '', sha256 }: ArtifactSource, place: string, target: Target): Promise<FileLink | FolderLinks> {
+  async #linkObject(
+    { store: name = '', key = '', sha256 }: ArtifactSource,
+    place: string,
+    target: Target,
+  ): Promise<FileLink | FolderLinks> {
     const named = this.stores.named(name);
     if (!named) throw new SourceGone(`${place}: there is no store '${name}'`);
     const { store } = named;
     if (!key.endsWith('/')) return linkTo(store, key, { bytes: null, sha256: sha256 ?? null }, target);
     const listed = await store.list(key, { limit: 2 * MAX_FOLDER_FILES + 1 });
     const objects = listed.filter((object) => !object.key.endsWith('/'));
-    const parts = objects.map((object) => ({ name: object.key.slice(key.length), key: object.key, store, bytes: object.bytes, sha256: null }));
+    const parts = objects.map((object) => ({
+      name: object.key.slice(key.length),
+      key: object.key,
+      store,
+      bytes: object.bytes,
+      sha256: null,
+    }));
     return linkFolder(parts, place, target);
   }
 
@@ -158,7 +196,8 @@ export class SourceLinks {
   /** Where an artifact is. */
   #placeOf(artifact: ArtifactEntity, place: string): { readonly store: FileStore; readonly key: string } {
     const { runId: run, attempt, name, store, key } = artifact;
-    if (store === null || key === null) return { store: this.stores.required(), key: artifactKey({ run, attempt, name }) };
+    if (store === null || key === null)
+      return { store: this.stores.required(), key: artifactKey({ run, attempt, name }) };
     const named = this.stores.named(store);
     if (!named) throw new SourceGone(`${place}: there is no store '${store}'`);
     return { store: named.store, key };
@@ -176,10 +215,14 @@ interface FolderPart {
 /** @throws SourceGone for no files, too many, and names that are no paths */
 async function linkFolder(parts: readonly FolderPart[], place: string, target: Target): Promise<FolderLinks> {
   if (parts.length === 0) throw new SourceGone(`${place}: there are no files`);
-  if (parts.length > MAX_FOLDER_FILES) throw new SourceGone(`${place}: there are more than ${MAX_FOLDER_FILES} files`);
+  if (parts.length > MAX_FOLDER_FILES)
+    throw new SourceGone(`${place}: there are more than ${MAX_FOLDER_FILES} files`);
   const names = new Set(parts.map(({ name }) => name));
   for (const { name } of parts) {
-    const folders = name.split('/').slice(0, -1).map((_, at, all) => all.slice(0, at + 1).join('/'));
+    const folders = name
+      .split('/')
+      .slice(0, -1)
+      .map((_, at, all) => all.slice(0, at + 1).join('/'));
     if (!isPath(name) || folders.some((folder) => names.has(folder)))
       throw new SourceGone(`${place}: '${name}' cannot be the name of a file`);
   }
@@ -191,7 +234,10 @@ async function linkFolder(parts: readonly FolderPart[], place: string, target: T
 
 function isPath(name: string): boolean {
   // oxlint-disable-next-line no-control-regex -- names do not have them
-  return name.split('/').every((part) => part !== '' && part !== '.' && part !== '..') && !/[\x00-\x1f\x7f-\x9f]/.test(name);
+  return (
+    name.split('/').every((part) => part !== '' && part !== '.' && part !== '..') &&
+    !/[\x00-\x1f\x7f-\x9f]/.test(name)
+  );
 }
 
 async function linkTo(

@@ -9,7 +9,8 @@ import { StreamsBody } from '../../common/http/request/handler-inputs.js';
 import type { FolderStore } from './folder-store.js';
 import { FOLDER_ROUTE, type UrlTerms } from './folder-urls.js';
 import { StoreMetrics } from './store-metrics.js';
-import { FilesNotConfigured, ObjectNotFound } from './stores.errors.js';
+import { FilesNotConfigured } from '../../common/errors/domain-error.js';
+import { ObjectNotFound } from './stores.errors.js';
 import { Stores } from './stores.js';
 
 /** Headers of what programs of others have made: a browser saves it, and executes nothing of it. */

@@ -1,14 +1,5 @@
 import { DomainError } from '../../common/errors/domain-error.js';
 
-/** SERVICE_FILES_URL is `none`. */
-export class FilesNotConfigured extends DomainError {
-  readonly kind = 'switched-off';
-
-  constructor() {
-    super('Files are not configured');
-  }
-}
-
 /** The store cannot be reached or answers with an error. */
 export class StoreUnavailable extends DomainError {
   readonly kind = 'unavailable';

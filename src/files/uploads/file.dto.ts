@@ -10,9 +10,7 @@ import { QueryBoolean } from '../../common/http/validation/query-decorators.js';
 import { FILE_STATES, type FileEntity, type FileState } from '../../database/entities/file.entity.js';
 import { CreatedByDto } from '../../runs/dto/op-run.dto.js';
 import type { SignedUrl } from '../stores/file-store.js';
-
-/** Parts of an upload, at most: the limit of S3. */
-export const MAX_PARTS = 10_000;
+import { MAX_PARTS, type SignedPart } from './parts.js';
 
 /** `type/subtype`, with parameters or without. */
 const CONTENT_TYPE = /^[A-Za-z0-9!#$&^_.+-]+\/[A-Za-z0-9!#$&^_.+-]+(?: ?;[\x20-\x7e]*)?$/;
@@ -61,7 +59,10 @@ export class FileUploadDto {
   expires_at: string;
 }
 
-@ApiSchema({ name: 'FilePart', description: 'The request that uploads a part of a file. It needs no API key.' })
+@ApiSchema({
+  name: 'FilePart',
+  description: 'The request that uploads a part of a file. It needs no API key.',
+})
 export class FilePartDto {
   /** From 1 on. */
   @ApiProperty({ type: 'integer' })
@@ -164,4 +165,15 @@ export function toFileDto(row: FileEntity, usedBy: number): FileDto {
 
 export function toFileUploadDto({ method, url, headers, expiresAt }: SignedUrl): FileUploadDto {
   return { method, url, headers, expires_at: expiresAt.toISOString() };
+}
+
+export function toFilePartsDto(signed: readonly SignedPart[]): FilePartsDto {
+  const parts = signed.map(({ number, bytes, put: { method, url, headers } }) => ({
+    number,
+    method,
+    url,
+    headers,
+    bytes,
+  }));
+  return { parts, expires_at: signed[0]?.put.expiresAt.toISOString() ?? '' };
 }

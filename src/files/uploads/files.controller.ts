@@ -19,7 +19,7 @@ import {
   NO_STORE_HEADER,
 } from '../../common/http/errors/error.dto.js';
 import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
-import { RequestAddress } from '../stores/request-address.js';
+import { RequestAddress } from '../../common/http/request/request-address.js';
 import {
   CompleteFileDto,
   CreatedFileDto,

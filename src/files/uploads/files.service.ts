@@ -11,8 +11,8 @@ import type { PartUploads } from '../stores/file-store.js';
 import { Stores } from '../stores/stores.js';
 import { PartsRefused } from '../stores/stores.errors.js';
 import {
-  MAX_PARTS,
   toFileDto,
+  toFilePartsDto,
   toFileUploadDto,
   type CompleteFileDto,
   type CreatedFileDto,
@@ -24,6 +24,7 @@ import {
 } from './file.dto.js';
 import { FileRemovalRepository } from './file-removal.repository.js';
 import { FileRepository, keyOf, type NewFile } from './file.repository.js';
+import { partBytesFor, signParts } from './parts.js';
 import { FileNotFound, FileNotUploaded, FileRemoved, FileWithoutParts } from './files.errors.js';
 
 /** Seconds for which the URL of an upload works. */
@@ -147,29 +148,10 @@ export class FilesService {
 
   async #startParts(parts: PartUploads, { id, bytes, contentType }: NewFile): Promise<FilePartsDto> {
     const key = keyOf(id);
-    const partBytes = Math.max(this.settings.filePartBytes, Math.ceil(bytes / MAX_PARTS));
+    const partBytes = partBytesFor(bytes, this.settings.filePartBytes);
     const uploadId = await parts.start(key, contentType ?? undefined);
     await this.files.noteUpload(id, uploadId, partBytes);
-    const numbers = Array.from({ length: Math.ceil(bytes / partBytes) }, (_, index) => index + 1);
-    const signed = await Promise.all(
-      numbers.map(async (number) => {
-        const ofPart = Math.min(partBytes, bytes - (number - 1) * partBytes);
-        const put = await parts.signPart(key, uploadId, number, { bytes: ofPart, validS: UPLOAD_S });
-        return { number, bytes: ofPart, put };
-      }),
-    );
-    const [first] = signed;
-    if (first === undefined) throw new Error('an upload in parts has none');
-    return {
-      parts: signed.map(({ number, bytes: ofPart, put: { method, url, headers } }) => ({
-        number,
-        method,
-        url,
-        headers,
-        bytes: ofPart,
-      })),
-      expires_at: first.put.expiresAt.toISOString(),
-    };
+    return toFilePartsDto(await signParts(parts, key, uploadId, { bytes, partBytes, validS: UPLOAD_S }));
   }
 
   /** The file, after the store was asked if it is awaited. */

@@ -1,7 +1,7 @@
 import type { PartUploads, SignedUrl } from '../stores/file-store.js';
 
-/** Parts of an upload, at most. */
-const MAX_PARTS = 10_000;
+/** Parts of an upload, at most: the limit of S3. */
+export const MAX_PARTS = 10_000;
 
 /** A part of an upload, and the request that sends it. */
 export interface SignedPart {
@@ -34,7 +34,11 @@ export function signParts(
   return Promise.all(
     numbers.map(async (number) => {
       const ofPart = Math.min(partBytes, bytes - (number - 1) * partBytes);
-      return { number, bytes: ofPart, put: await parts.signPart(key, uploadId, number, { bytes: ofPart, validS }) };
+      return {
+        number,
+        bytes: ofPart,
+        put: await parts.signPart(key, uploadId, number, { bytes: ofPart, validS }),
+      };
     }),
   );
 }

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
-import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
+import { createHeaderDecorator } from './handler-inputs.js';
 
 /**
  * Parameter: the address to which the request came, such as `https://host:port`, as a proxy in front of the service says
