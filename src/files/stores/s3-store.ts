@@ -166,7 +166,7 @@ class S3Parts implements PartUploads {
   ) {}
 
   async start(key: string, contentType?: string): Promise<string> {
-    const headers = contentType === undefined ? {} : { 'Content-Type': contentType };
+    const headers: Record<string, string> = contentType === undefined ? {} : { 'Content-Type': contentType };
     const answer = assertSuccess(
       await this.client.send({ method: 'POST', key, query: { uploads: '' }, headers }, { body: '' }),
     );

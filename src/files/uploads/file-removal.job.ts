@@ -32,10 +32,10 @@ export class FileRemovalJob {
     let removed = 0;
     await inBatches(FILES_PER_BATCH, stop, () =>
       paced(stop, async () => {
-        const { judged, doomed } = await this.removals.markDue(now, this.settings.fileRetentionDays);
+        const { due, doomed } = await this.removals.markDue(now, this.settings.fileRetentionDays);
         await this.removals.removeObjects(main, doomed, now);
         removed += doomed.length;
-        return judged;
+        return due;
       }),
     );
     return removed;

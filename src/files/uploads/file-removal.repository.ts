@@ -132,14 +132,14 @@ export class FileRemovalRepository {
   /**
    * Looks at files that are due, and marks those that nothing uses any longer. Files that others have locked are left out.
    * @param retentionDays after the last run that used a file; 0: no limit
-   * @returns how many were looked at, and those that are marked
+   * @returns how many were due, 0 when others have locked them all; and those that are marked
    */
   async markDue(
     now: Date,
     retentionDays: number,
-  ): Promise<{ readonly judged: number; readonly doomed: readonly DoomedFile[] }> {
+  ): Promise<{ readonly due: number; readonly doomed: readonly DoomedFile[] }> {
     const due = await rows<{ readonly id: string }>(this.dataSource, DUE, [now, retentionDays]);
-    if (due.length === 0) return { judged: 0, doomed: [] };
+    if (due.length === 0) return { due: 0, doomed: [] };
     const judged = await this.dataSource.transaction(async (manager) => {
       const locked = await rows<{ readonly id: string }>(
         manager,
@@ -153,7 +153,7 @@ export class FileRemovalRepository {
         retentionDays,
       ]);
     });
-    return { judged: judged.length, doomed: judged.filter(({ isDoomed }) => isDoomed) };
+    return { due: judged.length === 0 ? 0 : due.length, doomed: judged.filter(({ isDoomed }) => isDoomed) };
   }
 
   /**

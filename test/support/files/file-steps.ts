@@ -1,10 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { DataSource } from 'typeorm';
-import { afterAll } from 'vitest';
 import { KEYS, type Send, type TestAnswer } from '../app/test-app.js';
 import { bodyOf } from '../http/answer-shapes.js';
 
@@ -46,13 +41,6 @@ export class FileSteps {
     assert.equal((await this.get(created.id)).state, 'stored');
     return created;
   }
-}
-
-/** A folder for the store of a `describe` block, removed after it. */
-export function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'longshore-files-'));
-  afterAll(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** Lets hours pass for files and for runs that have ended, by moving their times back by that much. */
