@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
-        object_cleanups, artifact_uploads, artifacts, file_uses, files,
+        deployments, object_cleanups, artifact_uploads, artifacts, file_uses, files,
         webhook_deliveries, webhooks,
         dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
@@ -1078,9 +1078,16 @@ export class Baseline1795000000001 implements MigrationInterface {
       );
       create index artifact_uploads_started on artifact_uploads (started_at);
 
+      create table deployments (
+        id uuid primary key default gen_random_uuid(),
+        is_only boolean not null default true unique check (is_only)
+      );
+      insert into deployments default values;
+
       create table object_cleanups (
         run_id uuid primary key,
-        due_at timestamptz(3) not null
+        due_at timestamptz(3) not null,
+        removes_all boolean not null default false
       );
       create index object_cleanups_due on object_cleanups (due_at);
     `);

@@ -25,7 +25,7 @@ import {
   readGroups,
   type FoundGroup,
 } from '../storage/groups.js';
-import { insertFileUses, writeLeavings } from '../storage/artifacts.js';
+import { insertFileUses, scheduleCleanups, writeLeavings } from '../storage/artifacts.js';
 import { RunFiles } from '../files/run-files.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
@@ -215,6 +215,7 @@ export class GroupCommitter {
       ends,
       leavings,
       fileUses,
+      cleanups,
       timers,
       queue,
     } = changes;
@@ -236,6 +237,7 @@ export class GroupCommitter {
       ends.length > 0 && insertEnds(tx, ends),
       leavings.length > 0 && writeLeavings(tx, leavings, changes.now),
       fileUses.length > 0 && insertFileUses(tx, fileUses),
+      cleanups.length > 0 && scheduleCleanups(tx, cleanups, changes.now),
       batches.length > 0 && writeRecords(tx, batches, changes.now),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),

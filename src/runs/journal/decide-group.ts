@@ -90,6 +90,8 @@ export interface Changes {
   readonly leavings: readonly Leavings[];
   /** Files that new runs get. */
   readonly fileUses: readonly FileUse[];
+  /** Runs that have ended and may have objects in the store. */
+  readonly cleanups: readonly string[];
   /** Ends of runs that others wait for. */
   readonly ends: readonly DependencyEnd[];
   /** By how much the numbers of groups change; those of claims are added later. */

@@ -41,6 +41,42 @@ const USE = `with v as (
          from v
          join used on used.id = v.file_id`;
 
+/** Attempts that do not count may still send something for an hour after the end of their run. */
+const LATE = '1 hour';
+
+/** Has objects of runs that have ended removed: those of attempts that do not count. */
+export async function scheduleCleanups(
+  tx: EntityManager,
+  runIds: readonly string[],
+  now: Date,
+): Promise<void> {
+  await execute(
+    tx,
+    `insert into object_cleanups (run_id, due_at)
+     select id, $2::timestamptz + interval '${LATE}'
+       from unnest($1::uuid[]) as v (id)
+         on conflict (run_id) do update set due_at = excluded.due_at, removes_all = false`,
+    [plainArray(runIds), now.toISOString()],
+  );
+}
+
+/** Has all objects of runs removed, so that the runs can be removed afterwards. */
+export async function scheduleRemoval(
+  tx: EntityManager,
+  runIds: readonly string[],
+  now: Date,
+): Promise<void> {
+  await execute(
+    tx,
+    `insert into object_cleanups (run_id, due_at, removes_all)
+     select id, $2::timestamptz, true
+       from unnest($1::uuid[]) as v (id)
+         on conflict (run_id) do update set due_at = excluded.due_at, removes_all = true
+      where not object_cleanups.removes_all`,
+    [plainArray(runIds), now.toISOString()],
+  );
+}
+
 /** Notes the files that new runs get, those that are still stored. */
 export async function insertFileUses(tx: EntityManager, uses: readonly FileUse[]): Promise<void> {
   await execute(tx, USE, [
