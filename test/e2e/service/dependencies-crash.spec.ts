@@ -13,11 +13,12 @@ const BATCH = 100;
 const ADMIN_KEY = 'dependencies-admin-key-of-the-tests';
 
 describe('a service that is killed when a run has ended, before it has told those that wait for it', () => {
-  test.each([
-    ['any of them', 0],
-    ['all of them', 1],
-  ])(`tells all ${CHILDREN} after its restart, if it had not told %s: workers get each, once`, async (_what, least, t) => {
+  test.for([
+    ['the end of the run is acknowledged', 0],
+    ['the first ones are told', 1],
+  ] as const)(`tells all ${CHILDREN} after its restart, killed as soon as %s: workers get each, once`, async ([, least], t) => {
     const database = await openTestDatabase();
+    t.onTestFinished(() => database.close());
     let service = await start(database);
     const before = stepsOf(service);
     await before.runs.heartbeat();
@@ -58,7 +59,6 @@ describe('a service that is killed when a run has ended, before it has told thos
     const text = `${atCrash} of ${CHILDREN} were told at the crash; listening after ${listening} s, all told after ${all} s, all claimed after ${seconds()} s`;
     await t.annotate(text);
     assert.equal(await service.stop(), 0, service.output);
-    await database.close();
   });
 });
 
