@@ -213,7 +213,7 @@ const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 export interface GroupWork {
   /** Members are to be made or cancelled. */
   readonly isDue: boolean;
-  /** Those that wait for a run or group are to be told of its end. */
+  /** Those that wait for a run or group are to be told of its end, or their inputs are to be read. */
   readonly hasEnds: boolean;
   /** States of groups that have ended. */
   readonly ended: readonly EndedGroupState[];
