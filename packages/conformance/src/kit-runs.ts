@@ -47,7 +47,8 @@ export class KitRuns {
   async createScheduledArray(inputs: ProgramInputs): Promise<string[]> {
     const params = { path: { id: inputs.mark } };
     const array = { size: 2, run: { image: IMAGES.plain, inputs: { ...inputs } } };
-    const body = { cron: ['@yearly'], overlap: 'allow' as const, group: { array } };
+    const times = { cron: ['@yearly'], timezone: 'UTC', jitter_s: 0 };
+    const body = { ...times, overlap: 'allow' as const, group: { array } };
     const stored = await this.client.PUT('/schedules/{id}', { params, body });
     if (stored.error !== undefined)
       throw new Error(`the kit could not store a schedule: ${stored.error.detail}`);

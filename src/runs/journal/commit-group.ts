@@ -156,7 +156,10 @@ export class GroupCommitter {
     const counted = changes.groups.isEmpty
       ? NO_GROUP_WORK
       : await countInGroups(tx, changes.groups, changes.now);
-    const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 || haveReady(changes) };
+    const groupWork = {
+      ...counted,
+      hasEnds: counted.hasEnds || changes.ends.length > 0 || haveReady(changes),
+    };
     const notice = noticeOf(changes, served, claimable, announceFree);
     const work = groupWork.isDue || groupWork.hasEnds ? ({ groupWork: true } as const) : {};
     const heads = this.#announce(tx, changes, { ...notice, ...work });

@@ -81,7 +81,10 @@ export function endsOf({ decided, after }: Pick<Changes, 'decided' | 'after'>): 
 
 /** Whether there are runs whose inputs are to be read, because all has ended that they wait for. */
 export function haveReady({ created, after }: Pick<Changes, 'created' | 'after'>): boolean {
-  return created.some(({ waitsFor }) => waitsFor === 0) || [...after.values()].some(({ waitsFor }) => waitsFor === 0);
+  return (
+    created.some(({ waitsFor }) => waitsFor === 0) ||
+    [...after.values()].some(({ waitsFor }) => waitsFor === 0)
+  );
 }
 
 /** By how much the numbers of groups change. */

@@ -6,7 +6,12 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
 import { Cli } from '../../support/programs/cli.js';
-import { makeDataDir, startService, type ServiceProcess, type TestProcess } from '../../support/service-process.js';
+import {
+  makeDataDir,
+  startService,
+  type ServiceProcess,
+  type TestProcess,
+} from '../../support/service-process.js';
 import { endWorker, ScriptImages } from '../../support/workers/worker-process.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -65,6 +70,16 @@ set -e
 cat "$STORE"/found/*.sequences > "$STORE/results.txt"
 cp "$SERVICE_INPUT_PATH" "$SERVICE_OUTPUT_PATH"`;
 
+/** A member of a group that takes the prices of an interval. */
+const snapshotOf = (interval: string): string => `
+    - ref: ${interval}
+      image: snapshot
+      env: { INTERVAL: ${interval}, EXECUTION_TS: '\${schedule.time}', PERIOD_START: '\${schedule.previous}' }
+      concurrency: { key: prices-${interval}, limit: 1 }
+      secrets_from: [{ secret: marketdata-credentials }, { secret: bucket-credentials }]
+      constraints: { cpu_millis: 100, cpu_limit_millis: 500, ram_mb: 512 }
+      retry_policy: { max_attempts: 2, backoff_s: 300 }`;
+
 describe('jobs of several runs that people published for other systems run as they are meant', () => {
   let service: ServiceProcess;
   let worker: TestProcess;
@@ -86,7 +101,14 @@ describe('jobs of several runs that people published for other systems run as th
     steps = new GroupSteps({ send });
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN_KEY, STORE: store });
     const images = await ScriptImages.make();
-    const scripts = { train: TRAIN, evaluate: EVALUATE, step: STEP, snapshot: SNAPSHOT, blast: BLAST, merge: MERGE };
+    const scripts = {
+      train: TRAIN,
+      evaluate: EVALUATE,
+      step: STEP,
+      snapshot: SNAPSHOT,
+      blast: BLAST,
+      merge: MERGE,
+    };
     for (const [name, script] of Object.entries(scripts))
       await images.add(name, `STORE='${store}'\n${script}`);
     worker = await images.startWorker({
@@ -149,7 +171,12 @@ echo "group $EVALUATE"`);
       const { score, at_once: atOnce, model, words } = run.outputs;
       assert.deepEqual(
         [score, model, words, run.current_attempt],
-        [Number(index) ** 2, 'lr=0.001 run=17', `run=17 fold=${index}`, [17, 18, 249].includes(Number(index)) ? 2 : 1],
+        [
+          Number(index) ** 2,
+          'lr=0.001 run=17',
+          `run=17 fold=${index}`,
+          [17, 18, 249].includes(Number(index)) ? 2 : 1,
+        ],
       );
       assert.ok(atOnce <= 50, `${atOnce} evaluations at a time`);
     }
@@ -209,7 +236,10 @@ echo "group $GROUP"`);
     assert.match(printed, /^predict-a +COMPLETED/m);
     assert.match(printed, /^predict-b +CANCELLED +dependency/m);
     const [, id = ''] = /^group (\S+)$/m.exec(printed) ?? [];
-    const found = [...(await steps.members(id))].map(([ref, run]) => [ref, [run.current_attempt, run.outputs.made]]);
+    const found = [...(await steps.members(id))].map(([ref, run]) => [
+      ref,
+      [run.current_attempt, run.outputs.made],
+    ]);
     assert.deepEqual(Object.fromEntries(found), {
       build: [1, 'build(s3://raw)'],
       'train-a': [1, 'train-a(build(s3://raw))'],
@@ -228,14 +258,6 @@ echo "group $GROUP"`);
       'marketdata-credentials': { MARKET_TOKEN: 'market-of-the-tests' },
       'bucket-credentials': { BUCKET_KEY: 'bucket-of-the-tests' },
     });
-    const member = (interval: string): string => `
-    - ref: ${interval}
-      image: snapshot
-      env: { INTERVAL: ${interval}, EXECUTION_TS: '\${schedule.time}', PERIOD_START: '\${schedule.previous}' }
-      concurrency: { key: prices-${interval}, limit: 1 }
-      secrets_from: [{ secret: marketdata-credentials }, { secret: bucket-credentials }]
-      constraints: { cpu_millis: 100, cpu_limit_millis: 500, ram_mb: 512 }
-      retry_policy: { max_attempts: 2, backoff_s: 300 }`;
     const printed = await type(`
 cat > prices.yaml <<'END'
 id: prices
@@ -243,26 +265,35 @@ cron: ['0 0 1 * *']
 overlap: allow
 labels: { owner: fintech, marketdata: '', snapshot: '' }
 group:
-  runs:${member('D1')}${member('W1')}
+  runs:${snapshotOf('D1')}${snapshotOf('W1')}
 END
 longshore schedule set -f prices.yaml
 longshore schedule backfill prices --from 2025-01-01T00:00:00Z --until 2026-06-30T00:00:00Z
 for GROUP in $(longshore group list --schedule prices -n 100 | awk 'NR > 1 { print $1 }'); do longshore group watch $GROUP; done
 longshore run list --label owner=fintech --all --columns group.ref,state,attempt,outputs.window_minutes`);
-    assert.match(printed, new RegExp(`^${months} runs created of ${months} times, 0 had one, 0 failed$`, 'm'));
+    assert.match(
+      printed,
+      new RegExp(`^${months} runs created of ${months} times, 0 had one, 0 failed$`, 'm'),
+    );
     const lines = printed.split('\n').filter((line) => /^[DW]1 /.test(line));
     assert.equal(lines.length, 2 * months);
     for (const line of lines) assert.match(line, /^[DW]1 +COMPLETED +1 +\d+$/);
     const made = (await readdir(join(store, 'prices'))).toSorted();
     assert.equal(made.length, 2 * months);
-    assert.deepEqual([made[0], made.at(-1)], ['D1-2025-01-01T00:00:00+00:00', 'W1-2026-06-01T00:00:00+00:00']);
+    assert.deepEqual(
+      [made[0], made.at(-1)],
+      ['D1-2025-01-01T00:00:00+00:00', 'W1-2026-06-01T00:00:00+00:00'],
+    );
     const february = await readFile(join(store, 'prices', 'W1-2026-03-01T00:00:00+00:00'), 'utf8');
     assert.equal(Number(february), 28 * 24 * 60);
   });
 
   test('Azure Batch tasks: one for each file of a folder, then one that merges what they found', async () => {
     const names = Array.from({ length: 30 }, (_, n) => `gene-${String(n).padStart(2, '0')}`);
-    await writeFile(join(store, 'database'), names.flatMap((name) => [`${name}: ACGT\n`, `${name}: TGCA\n`]).join(''));
+    await writeFile(
+      join(store, 'database'),
+      names.flatMap((name) => [`${name}: ACGT\n`, `${name}: TGCA\n`]).join(''),
+    );
     for (const name of names) await writeFile(join(store, 'queries', `${name}.fasta`), `${name}:\n`);
     const printed = await type(`
 {

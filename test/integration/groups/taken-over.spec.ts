@@ -25,7 +25,8 @@ describe('when a process dies right after a commit, another one that runs alread
     for (const name of [GROUP_MEMBERS, DEPENDENCIES])
       await until(
         () => other.send('GET', '/metrics'),
-        ({ text }) => new RegExp(`^longshore_job_duration_seconds_count\\{name="${name}"\\} [1-9]`, 'm').test(text),
+        ({ text }) =>
+          new RegExp(`^longshore_job_duration_seconds_count\\{name="${name}"\\} [1-9]`, 'm').test(text),
       );
     return other;
   };
