@@ -39,7 +39,8 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
   beforeAll(async () => {
     apps = await Promise.all(Array.from({ length: PROCESSES }, () => startTestApp({ database })));
     sides = apps.map((app) => ({ groups: new GroupSteps(app), bulk: new BulkSteps(app.send) }));
-    for (const { groups } of sides) for (const worker of WORKERS) await groups.runs.heartbeat(worker);
+    for (const { groups } of sides)
+      for (const worker of WORKERS) await groups.runs.heartbeat(worker, { tags: ['early'] });
   });
   afterAll(async () => {
     for (const app of apps) await app.close();
@@ -174,15 +175,20 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
 
   test('a fan of 5,000, as groups of 1,000 runs and as an array: all after the first run, and the last one after all', async (t) => {
     const size = 5_000;
-    const first = await on(0).groups.runs.create();
+    // The worker of the last run gets no other one.
+    const run = { image: 'i', selector: ['early'] };
+    const first = await on(0).groups.runs.create(run);
     const dependsOn = [{ run: first.id }];
     const groups: string[] = [];
     for (let n = 0; n < size / 1_000; n += 1) {
-      const run = { image: 'i', depends_on: dependsOn };
-      const runs = Array.from({ length: 1_000 }, (_, at) => ({ ref: `r${at}`, ...run }));
+      const runs = Array.from({ length: 1_000 }, (_, at) => ({
+        ...run,
+        ref: `r${at}`,
+        depends_on: dependsOn,
+      }));
       groups.push((await on(n).groups.create({ runs })).id);
     }
-    const array = await on(1).groups.create({ array: { size, run: { image: 'i' } }, depends_on: dependsOn });
+    const array = await on(1).groups.create({ array: { size, run }, depends_on: dependsOn });
     const last = await on(2).groups.runs.create({
       selector: ['late'],
       depends_on: [...groups, array.id].map((group) => ({ group })),
