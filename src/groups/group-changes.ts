@@ -51,6 +51,7 @@ export async function insertGroups(manager: EntityManager, groups: readonly NewG
        from ${NEW.sql}`,
     NEW.params(values),
   );
+  if (groups.some(({ dueAt }) => dueAt !== null)) await sendNotice(manager, { groupWork: true });
 }
 
 /** Locks dependencies. @returns the ids of those that are as they were seen: what was planned by others must be planned anew */
@@ -133,7 +134,7 @@ export async function openArray(
   await execute(manager, `select id from dependencies where child_group = $1::uuid order by id for update`, [
     id,
   ]);
-  await execute(
+  const opened = await execute(
     manager,
     `update groups g
         set stop_cause = null,
@@ -154,6 +155,7 @@ export async function openArray(
         and ($2::text = 'any' or g.stop_cause = $2::text or g.stop_cause is null and g.waits_for is not null)`,
     [id, cause],
   );
+  if (opened > 0) await sendNotice(manager, { groupWork: true });
 }
 
 /** Why an array will never have members, for people. */

@@ -12,6 +12,9 @@ import {
   type SeenEdge,
 } from './group-changes.js';
 
+/** First half of the advisory locks of arrays that get members; the second is a hash of the id. */
+const MEMBERS_LOCK = 738_105_222;
+
 /** What a commit does to a group. */
 export type GroupRecord =
   | {
@@ -85,22 +88,7 @@ class GroupLedger implements BatchLedger<GroupRecord> {
         return record.kind === 'stop' ? stopped.has(record.groupId) : record.kind !== 'members';
       }),
     );
-    if (pages.length === 0) return due;
-    const locked = await rows<{ id: string; created: number }>(
-      manager,
-      `select id, created
-         from groups
-        where id = any($1::uuid[])
-          and stop_cause is null
-          and waits_for is null
-        order by id
-          for update`,
-      [plainArray(pages.map(({ groupId }) => groupId))],
-    );
-    for (const { id, created } of locked) {
-      const page = pages.find(({ groupId, from }) => groupId === id && from === created);
-      if (page) due.add(page);
-    }
+    for (const page of await nextPages(manager, pages)) due.add(page);
     return due;
   }
 
@@ -119,6 +107,36 @@ class GroupLedger implements BatchLedger<GroupRecord> {
       if (record.kind === 'cancel') await stopGroup(manager, record.groupId, 'user', record.reason);
     }
   }
+}
+
+/**
+ * The pages that are the next ones of their arrays, as no other transaction makes members of these until this one ends. Rows of groups are
+ * not locked: those who end members lock these after the concurrency keys, which new members change later.
+ */
+async function nextPages(
+  manager: EntityManager,
+  pages: readonly Record<'members'>[],
+): Promise<readonly Record<'members'>[]> {
+  if (pages.length === 0) return [];
+  const taken = await rows<{ id: string }>(
+    manager,
+    `select id
+       from unnest($1::uuid[]) as v (id)
+      where pg_try_advisory_xact_lock(${MEMBERS_LOCK}, hashtext(id::text))`,
+    [plainArray(pages.map(({ groupId }) => groupId))],
+  );
+  const found = await rows<{ id: string; created: number }>(
+    manager,
+    `select id, created
+       from groups
+      where id = any($1::uuid[])
+        and stop_cause is null
+        and waits_for is null`,
+    [plainArray(taken.map(({ id }) => id))],
+  );
+  return found.flatMap(
+    ({ id, created }) => pages.find(({ groupId, from }) => groupId === id && from === created) ?? [],
+  );
 }
 
 /** Those of the groups that are stopped: a retry may have opened one again. */

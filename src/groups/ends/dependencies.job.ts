@@ -49,9 +49,8 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     this.#unsubscribe = this.notices.subscribe((notice) => {
       if (notice?.groupWork !== undefined) this.scheduler.runWithin(DEPENDENCIES, TAKEN_OVER_MS);
     });
-    this.#subscription = this.committed.subscribe(({ groupWork, changes: { created, after } }) => {
-      const isReady = [...created, ...after.values()].some(({ waitsFor }) => waitsFor === 0);
-      if (groupWork.hasEnds || isReady) this.scheduler.runWithin(DEPENDENCIES, 0);
+    this.#subscription = this.committed.subscribe(({ groupWork }) => {
+      if (groupWork.hasEnds) this.scheduler.runWithin(DEPENDENCIES, 0);
     });
   }
 

@@ -47,6 +47,7 @@ import {
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { feedEventsOf } from './feed-events.js';
 import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
+import { haveReady } from './dependents.js';
 import { wantedKeys } from './key-limits.js';
 
 export interface CommitOptions {
@@ -160,7 +161,10 @@ export class GroupCommitter {
     const counted = changes.groups.isEmpty
       ? NO_GROUP_WORK
       : await countInGroups(tx, changes.groups, changes.now);
-    const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 };
+    const groupWork = {
+      ...counted,
+      hasEnds: counted.hasEnds || changes.ends.length > 0 || haveReady(changes),
+    };
     const notice = noticeOf(changes, served, claimable, announceFree);
     const work = groupWork.isDue || groupWork.hasEnds ? ({ groupWork: true } as const) : {};
     const heads = this.#announce(tx, changes, { ...notice, ...work });

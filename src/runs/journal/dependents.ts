@@ -79,6 +79,14 @@ export function endsOf({ decided, after }: Pick<Changes, 'decided' | 'after'>): 
   });
 }
 
+/** Whether there are runs whose inputs are to be read, because all has ended that they wait for. */
+export function haveReady({ created, after }: Pick<Changes, 'created' | 'after'>): boolean {
+  return (
+    created.some(({ waitsFor }) => waitsFor === 0) ||
+    [...after.values()].some(({ waitsFor }) => waitsFor === 0)
+  );
+}
+
 /** By how much the numbers of groups change. */
 export function groupDeltasOf({
   created,

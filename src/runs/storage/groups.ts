@@ -159,6 +159,7 @@ const COUNT = `with v as materialized (
        n as (
          select g.id, g.size, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
                 g.array_body is not null as is_array, g.waits_for, v.waiting > 0 as is_awaited,
+                g.array_body is not null and v.created > 0 as is_made,
                 g.created + v.created as created, g.pending + v.pending as pending, g.assigned + v.assigned as assigned,
                 g.running + v.running as running, g.completed + v.completed as completed, g.failed + v.failed as failed,
                 g.cancelled + v.cancelled as cancelled, g.dependents + v.dependents as dependents
@@ -205,7 +206,9 @@ const COUNT = `with v as materialized (
        select array(select d.state from d where d.state <> 'open' and d.state <> d.was) as ended,
               coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
          from require_all_written(
-                (select count(*) from d where d.is_awaited and d.was = 'open'), (select count(*) from v where v.waiting > 0)
+                (select count(*) from d where d.is_awaited and d.was = 'open')
+                  + (select count(*) from d where d.is_made and d.stop_cause is null and d.waits_for is null),
+                (select count(*) from v where v.waiting > 0) + (select count(*) from d where d.is_made)
               )`;
 const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 
@@ -213,7 +216,7 @@ const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 export interface GroupWork {
   /** Members are to be made or cancelled. */
   readonly isDue: boolean;
-  /** Those that wait for a run or group are to be told of its end. */
+  /** Those that wait for a run or group are to be told of its end, or their inputs are to be read. */
   readonly hasEnds: boolean;
   /** States of groups that have ended. */
   readonly ended: readonly EndedGroupState[];
@@ -269,7 +272,8 @@ export async function insertEnds(manager: EntityManager, ends: readonly Dependen
 /**
  * Changes the numbers of groups, and ends, opens or stops those whose numbers say so. The rows are locked last in a transaction, for a
  * short time. @param now the time of the commit
- * @throws QueryFailedError with the code of a serialization failure if a group has ended that new runs wait for
+ * @throws QueryFailedError with the code of a serialization failure if a group has ended that new runs wait for, or an array was stopped that
+ * gets members
  */
 export async function countInGroups(
   manager: EntityManager,

@@ -5,11 +5,12 @@ import { rows } from '../../../src/database/sql/sql.js';
 import { DEPENDENCIES } from '../../../src/groups/members/groups.job.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
-import { atDepth } from '../../support/depth.js';
+import { testRounds } from '../../support/depth.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
+const ROUNDS = testRounds({ fast: 10, all: 100 });
 const PARENTS = Array.from({ length: 16 }, (_, i) => `p${i}`);
 const FAN_IN = {
   runs: [
@@ -62,7 +63,7 @@ describe('runs that several processes end at the same time', () => {
   };
 
   test('make a run ready once that waits for 16 of them: one claim gets it', async () => {
-    for (let round = 0; round < atDepth({ fast: 10, all: 100 }); round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       const { id } = await on(round).create(FAN_IN);
       const members = await on(round).members(id);
       const { id: child } = members.get('child');
@@ -83,7 +84,7 @@ describe('runs that several processes end at the same time', () => {
   });
 
   test('are seen by a run that another process makes at that moment', async () => {
-    for (let round = 0; round < atDepth({ fast: 20, all: 200 }); round += 1) {
+    for (let round = 0; round < 2 * ROUNDS; round += 1) {
       const parent = await on(round).runs.create();
       const body = { depends_on: [{ run: parent.id }] };
       const [, ...children] = await Promise.all([
@@ -101,7 +102,7 @@ describe('runs that several processes end at the same time', () => {
   });
 
   test('are tried again while others of the group end, and none waits for what has ended', async () => {
-    for (let round = 0; round < atDepth({ fast: 10, all: 100 }); round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       const { id } = await on(round).create(FAN_IN);
       const members = await on(round).members(id);
       const idOf = (ref: string): string => members.get(ref).id;
