@@ -922,7 +922,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         need text not null check (need in ('completed', 'failed', 'ended')),
-        parent_attempt integer not null,
+        since bigint not null,
         outcome text check (outcome in ('met', 'broken')),
         constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
       ) with (autovacuum_vacuum_scale_factor = 0.02);
@@ -937,7 +937,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         state text not null,
-        attempt integer not null,
         reopens boolean not null
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
     `);

@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import { execute, plainArray, rows, unnestRows } from '../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../runs/journal/command.js';
 import type { Dependency } from '../runs/machine/run.js';
+import { SINCE_NOW } from '../runs/storage/groups.js';
 import {
   insertGroups,
   lockEdges,
@@ -42,7 +43,7 @@ type Record<K extends GroupRecord['kind']> = Extract<GroupRecord, { kind: K }>;
 
 /** What an array waits for, with what is known of it at the commit: rows of runs are locked by `depend`, those of groups here. */
 const WAIT = `with asked as materialized (
-         select v.*, coalesce(r.attempt, g.endings, 1) as attempt,
+         select v.*,
                 case when v.is_group then g.state else r.state end as state,
                 coalesce(case when v.is_group then g.state <> 'open' else r.finished_at is not null end, true) as has_ended
            from unnest($2::uuid[], $3::boolean[], $4::text[]) as v (parent_id, is_group, need)
@@ -50,8 +51,8 @@ const WAIT = `with asked as materialized (
            left join groups g on v.is_group and g.id = v.parent_id
        ),
        waits as (
-         insert into dependencies (child_group, parent_id, is_group, need, parent_attempt, outcome)
-         select $1::uuid, a.parent_id, a.is_group, a.need, a.attempt,
+         insert into dependencies (child_group, parent_id, is_group, need, since, outcome)
+         select $1::uuid, a.parent_id, a.is_group, a.need, ${SINCE_NOW},
                 case
                   when not a.has_ended then null
                   when a.need = 'ended' or a.need = lower(a.state) then 'met'
@@ -188,10 +189,9 @@ async function reopen(manager: EntityManager, { groupId, reopened }: Record<'ret
     manager,
     `update dependencies d
         set outcome = null,
-            parent_attempt = r.attempt
-       from ${edges.sql}, runs r
-      where d.id = v.id
-        and r.id = d.parent_id`,
+            since = ${SINCE_NOW}
+       from ${edges.sql}
+      where d.id = v.id`,
     edges.params,
   );
 }
