@@ -16,7 +16,8 @@ export class FileRemovalJob {
 
   @ScheduledJob({
     name: 'file_removal',
-    description: 'removes files that nothing has used for a day, and those older than SERVICE_FILE_RETENTION_DAYS',
+    description:
+      'removes files that nothing has used for a day, and those older than SERVICE_FILE_RETENTION_DAYS',
     ...RETENTION,
     everyMs: 5 * MINUTE,
   })

@@ -107,10 +107,7 @@ export class FileRemovalRepository {
    * @returns null: there is no such file
    * @throws FileInUse
    */
-  markDeleted(
-    id: string,
-    by: Author,
-  ): Promise<{ readonly file: DoomedFile; readonly now: Date } | null> {
+  markDeleted(id: string, by: Author): Promise<{ readonly file: DoomedFile; readonly now: Date } | null> {
     return this.dataSource.transaction(async (manager) => {
       const [file] = await rows<FileEntity & { readonly isGone: boolean; readonly now: Date }>(
         manager,

@@ -61,7 +61,10 @@ export class FileUploadDto {
   expires_at: string;
 }
 
-@ApiSchema({ name: 'FilePart', description: 'The request that uploads a part of a file. It needs no API key.' })
+@ApiSchema({
+  name: 'FilePart',
+  description: 'The request that uploads a part of a file. It needs no API key.',
+})
 export class FilePartDto {
   /** From 1 on. */
   @ApiProperty({ type: 'integer' })
