@@ -142,9 +142,8 @@ function parseBucket(
 
 function originOf(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isOrigin =
-    url !== undefined && /^https?:$/.test(url.protocol) && text.replace(/\/$/, '') === url.origin;
-  if (!isOrigin)
+  const isOrigin = /^https?:\/\/[^\s/?#@]+\/?$/i.test(text);
+  if (url === undefined || !isOrigin)
     throw new Error(`${name} is not http:// or https:// with a host, such as https://minio.example.com:9000`);
   return url.origin;
 }

@@ -67,6 +67,13 @@ describe('settings', () => {
       authFailureLimit: 20,
       dbPoolSize: 10,
       workerPool: undefined,
+      filesUrl: undefined,
+      filesBaseUrl: undefined,
+      filesMinFreeMb: 1024,
+      filesStores: undefined,
+      awsAccessKeyId: undefined,
+      awsSecretAccessKey: undefined,
+      awsSessionToken: undefined,
     });
   });
 

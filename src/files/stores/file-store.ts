@@ -94,4 +94,3 @@ export interface FileStore {
   probe(): Promise<void>;
   close(): Promise<void>;
 }
-

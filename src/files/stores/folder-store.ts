@@ -3,7 +3,14 @@ import { link, lstat, mkdir, readdir, readFile, realpath, rm, stat, writeFile } 
 import { join, resolve } from 'node:path';
 import type { Clock } from '../../common/clock.js';
 import { errorCode, errorText } from '@longshore/common/errors';
-import type { FileStore, GetOptions, ListOptions, PutOptions, SignedUrl, StoredObject } from './file-store.js';
+import type {
+  FileStore,
+  GetOptions,
+  ListOptions,
+  PutOptions,
+  SignedUrl,
+  StoredObject,
+} from './file-store.js';
 import { FolderPaths, isMissing } from './folder-paths.js';
 import { FolderUploads, type UploadTerms } from './folder-uploads.js';
 import { FolderUrls } from './folder-urls.js';
@@ -30,7 +37,10 @@ export class FolderStore implements FileStore {
   ) {}
 
   /** Makes the folder, and the secret of its URLs, unless they exist. @throws Error that names the folder */
-  static async open({ path, baseUrl, minFreeMb }: FolderOptions, clock: Pick<Clock, 'epochMs'>): Promise<FolderStore> {
+  static async open(
+    { path, baseUrl, minFreeMb }: FolderOptions,
+    clock: Pick<Clock, 'epochMs'>,
+  ): Promise<FolderStore> {
     try {
       await mkdir(path, { recursive: true, mode: 0o700 });
       const paths = new FolderPaths(await realpath(resolve(path)));
@@ -187,7 +197,8 @@ async function readSecret(paths: FolderPaths): Promise<Buffer> {
     await rm(temporary, { force: true });
   }
   const secret = Buffer.from(await readFile(paths.secret, 'utf8'), 'base64');
-  if (secret.length !== SECRET_BYTES) throw new Error(`${paths.secret} is not ${SECRET_BYTES} bytes in Base64`);
+  if (secret.length !== SECRET_BYTES)
+    throw new Error(`${paths.secret} is not ${SECRET_BYTES} bytes in Base64`);
   return secret;
 }
 

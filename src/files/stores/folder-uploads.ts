@@ -1,5 +1,16 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { appendFile, link, mkdir, open, readFile, rename, rm, stat, statfs, type FileHandle } from 'node:fs/promises';
+import {
+  appendFile,
+  link,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+  type FileHandle,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { errorCode } from '@longshore/common/errors';
@@ -66,7 +77,11 @@ export class FolderUploads {
   }
 
   /** @returns the checksum */
-  async #write(path: string, body: AsyncIterable<Uint8Array>, { bytes, sha256 }: UploadTerms): Promise<string> {
+  async #write(
+    path: string,
+    body: AsyncIterable<Uint8Array>,
+    { bytes, sha256 }: UploadTerms,
+  ): Promise<string> {
     const hash = createHash('sha256');
     let size = 0;
     let checked = 0;
@@ -84,10 +99,13 @@ export class FolderUploads {
       await file.sync();
     });
     if (bytes !== null && size !== bytes) {
-      throw new InvalidRequest(`The URL takes ${bytes} bytes, and ${size < bytes ? 'fewer' : 'more'} were sent`);
+      throw new InvalidRequest(
+        `The URL takes ${bytes} bytes, and ${size < bytes ? 'fewer' : 'more'} were sent`,
+      );
     }
     const sum = hash.digest('hex');
-    if (sha256 !== null && sum !== sha256) throw new InvalidRequest('The content has another SHA-256 than that of the URL');
+    if (sha256 !== null && sum !== sha256)
+      throw new InvalidRequest('The content has another SHA-256 than that of the URL');
     return sum;
   }
 
@@ -138,7 +156,8 @@ export class FolderUploads {
     try {
       await mkdir(dirname(sums), { recursive: true, mode: 0o700 });
       const before = await stat(sums).catch(() => ({ size: 0 }));
-      if (before.size < MAX_SUMS_BYTES) await appendFile(sums, `${size} ${mtimeNs} ${sha256}\n`, { mode: 0o600 });
+      if (before.size < MAX_SUMS_BYTES)
+        await appendFile(sums, `${size} ${mtimeNs} ${sha256}\n`, { mode: 0o600 });
     } catch (error) {
       if (['EEXIST', 'ENOTDIR', 'EISDIR'].includes(errorCode(error))) throw nameTaken();
       throw error;

@@ -61,7 +61,8 @@ export class FolderUrls {
       throw new UrlRefused('The signature of the URL is wrong');
     }
     const values = new URLSearchParams(terms);
-    if (Number(values.get('expires')) * 1000 <= this.clock.epochMs()) throw new UrlRefused('The URL has expired');
+    if (Number(values.get('expires')) * 1000 <= this.clock.epochMs())
+      throw new UrlRefused('The URL has expired');
     const bytes = values.get('bytes');
     return {
       name: values.get('name'),

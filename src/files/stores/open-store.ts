@@ -37,7 +37,10 @@ export async function openStore(
 
 /** @param credentialsFile undefined: the keys of the settings */
 export function openBucket(address: BucketAddress, settings: Settings, credentialsFile?: string): S3Store {
-  return new S3Store(address, credentialsFile === undefined ? () => keysOf(settings) : keysIn(credentialsFile));
+  return new S3Store(
+    address,
+    credentialsFile === undefined ? () => keysOf(settings) : keysIn(credentialsFile),
+  );
 }
 
 /** A folder that only one host has would give files that other hosts do not find. */

@@ -33,7 +33,10 @@ export class S3Client {
   ) {}
 
   /** Signs a request that somebody else makes. */
-  async sign(request: S3Request, validS: number): Promise<{ readonly url: string; readonly expiresAt: Date }> {
+  async sign(
+    request: S3Request,
+    validS: number,
+  ): Promise<{ readonly url: string; readonly expiresAt: Date }> {
     const seconds = Math.max(1, Math.min(MAX_VALID_S, Math.ceil(validS)));
     const expiresAt = new Date(Date.now() + seconds * 1000);
     return { url: await this.#sign(this.address.publicEndpoint, request, seconds), expiresAt };
@@ -44,11 +47,16 @@ export class S3Client {
    * @returns an answer below 500, also of an error
    * @throws StoreUnavailable
    */
-  async send(request: S3Request, { body, timeoutMs = TIMEOUT_MS }: { body?: string; timeoutMs?: number } = {}): Promise<S3Answer> {
+  async send(
+    request: S3Request,
+    { body, timeoutMs = TIMEOUT_MS }: { body?: string; timeoutMs?: number } = {},
+  ): Promise<S3Answer> {
     const deadline = monotonicMs() + timeoutMs;
     for (let pauseMs = RETRY_MS; ; pauseMs *= 2) {
-      const leftMs = Math.max(1, deadline - monotonicMs());
-      const answer = await this.#try(request, body, leftMs).catch((error: unknown) => toUnavailable(error, this.address));
+      const leftMs = Math.max(1, Math.ceil(deadline - monotonicMs()));
+      const answer = await this.#try(request, body, leftMs).catch((error: unknown) =>
+        toUnavailable(error, this.address),
+      );
       const isBusy = answer instanceof StoreUnavailable || answer.status >= 500 || answer.status === 429;
       if (!isBusy) return answer;
       if (monotonicMs() + pauseMs >= deadline) {
@@ -85,7 +93,11 @@ export class S3Client {
     return { status: response.status, headers: response.headers, text: await response.text() };
   }
 
-  async #sign(origin: string, { method, key, query = {}, headers = {} }: S3Request, validS: number): Promise<string> {
+  async #sign(
+    origin: string,
+    { method, key, query = {}, headers = {} }: S3Request,
+    validS: number,
+  ): Promise<string> {
     const url = this.#urlOf(origin, key === undefined ? '' : this.address.prefix + key);
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
     url.searchParams.set('X-Amz-Expires', String(validS));
@@ -143,15 +155,20 @@ const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>',
 
 /** The contents of the elements of a name, in their order; elements of one name are not inside each other in answers of S3. */
 export function elementsOf(xml: string, name: string): string[] {
-  return [...xml.matchAll(new RegExp(`<${name}(?: [^>]*)?>(.*?)</${name}>`, 'gs'))].map(([, text = '']) => text);
+  return [...xml.matchAll(new RegExp(`<${name}(?: [^>]*)?>(.*?)</${name}>`, 'gs'))].map(
+    ([, text = '']) => text,
+  );
 }
 
 /** The text of the first element of a name. */
 export function textOf(xml: string, name: string): string | undefined {
-  return elementsOf(xml, name)[0]?.replaceAll(/&(?:#(\d+)|#x([0-9a-f]+)|(\w+));/gi, (all, decimal, hex, entity) => {
-    if (entity !== undefined) return ENTITIES[entity] ?? all;
-    return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
-  });
+  return elementsOf(xml, name)[0]?.replaceAll(
+    /&(?:#(\d+)|#x([0-9a-f]+)|(\w+));/gi,
+    (all, decimal, hex, entity) => {
+      if (entity !== undefined) return ENTITIES[entity] ?? all;
+      return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
+    },
+  );
 }
 
 /** A text within an element. */

@@ -9,7 +9,15 @@ import type {
   SignedUrl,
   StoredObject,
 } from './file-store.js';
-import { elementsOf, escapeXml, refusal, S3Client, textOf, type S3Answer, type S3Request } from './s3-client.js';
+import {
+  elementsOf,
+  escapeXml,
+  refusal,
+  S3Client,
+  textOf,
+  type S3Answer,
+  type S3Request,
+} from './s3-client.js';
 import { PartsRefused } from './stores.errors.js';
 
 /** Most keys of one answer. */
@@ -54,14 +62,20 @@ export class S3Store implements FileStore {
     const headers = {
       ...(bytes === undefined ? {} : { 'Content-Length': String(bytes) }),
       ...(contentType === undefined ? {} : { 'Content-Type': contentType }),
-      ...(sha256 === undefined ? {} : { 'x-amz-checksum-sha256': Buffer.from(sha256, 'hex').toString('base64') }),
+      ...(sha256 === undefined
+        ? {}
+        : { 'x-amz-checksum-sha256': Buffer.from(sha256, 'hex').toString('base64') }),
       ...(isOnce === true ? { 'If-None-Match': '*' } : {}),
     };
     return { method: 'PUT', headers, ...(await this.#client.sign({ method: 'PUT', key, headers }, validS)) };
   }
 
   async head(key: string): Promise<StoredObject | undefined> {
-    const answer = await this.#client.send({ method: 'HEAD', key, headers: { 'x-amz-checksum-mode': 'ENABLED' } });
+    const answer = await this.#client.send({
+      method: 'HEAD',
+      key,
+      headers: { 'x-amz-checksum-mode': 'ENABLED' },
+    });
     if (answer.status === 404) return undefined;
     if (answer.status !== 200) throw refusal(answer);
     const { headers } = answer;
@@ -182,7 +196,9 @@ class S3Parts implements PartUploads {
     const answer = await this.client.send(request, { body, timeoutMs: COMPLETE_TIMEOUT_MS });
     const code = textOf(answer.text, 'Code');
     if (PART_FAULTS.has(code)) {
-      throw new PartsRefused(`The store does not have these parts: ${textOf(answer.text, 'Message') ?? code}`);
+      throw new PartsRefused(
+        `The store does not have these parts: ${textOf(answer.text, 'Message') ?? code}`,
+      );
     }
     // An earlier request may have completed the upload; its answer was lost.
     const isDone = answer.status === 404;
@@ -207,5 +223,7 @@ function assertSuccess(answer: S3Answer): S3Answer {
 
 /** A checksum of a whole object; those of parts put together end in `-` and their number. */
 function toHex(base64: string | null): string | null {
-  return base64 === null || !/^[A-Za-z0-9+/]{43}=$/.test(base64) ? null : Buffer.from(base64, 'base64').toString('hex');
+  return base64 === null || !/^[A-Za-z0-9+/]{43}=$/.test(base64)
+    ? null
+    : Buffer.from(base64, 'base64').toString('hex');
 }

@@ -23,7 +23,8 @@ export class Stores implements OnApplicationShutdown {
 
   static async open(settings: Settings, clock: Pick<Clock, 'epochMs'>): Promise<Stores> {
     const main = await openStore(settings, clock);
-    const named = main === null || settings.filesStores === undefined ? [] : parseNamedStores(settings.filesStores);
+    const named =
+      main === null || settings.filesStores === undefined ? [] : parseNamedStores(settings.filesStores);
     const entries = named.map(({ name, address, mode, credentialsFile }) => {
       const store = openBucket(address, settings, credentialsFile);
       return [name, { store, mode }] as const;
