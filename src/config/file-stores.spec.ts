@@ -20,6 +20,15 @@ function problemOf(env: NodeJS.ProcessEnv): string {
   return 'none';
 }
 
+/** The problem of a store beside the main one at `bucket/a/b`. */
+function problemBeside(prefix: string): string {
+  return problemOf({
+    ...KEYS,
+    SERVICE_FILES_URL: 's3://bucket/a/b',
+    SERVICE_FILES_STORES: `x=s3://${prefix}`,
+  });
+}
+
 describe('the settings of stores', () => {
   let folder: string;
   const file = (name: string): string => join(folder, name);
@@ -154,10 +163,12 @@ describe('the settings of stores', () => {
   }
 
   it('refuse a store that is around, inside or equal to the main one, but not one beside it or at another endpoint', () => {
-    const of = (prefix: string): string =>
-      problemOf({ ...KEYS, SERVICE_FILES_URL: 's3://bucket/a/b', SERVICE_FILES_STORES: `x=s3://${prefix}` });
     for (const shared of ['bucket', 'bucket/a', 'bucket/a/b', 'bucket/a/b/c', 'bucket/a/b/?mode=rw']) {
-      assert.match(of(shared), /x is around, inside or equal to the store of SERVICE_FILES_URL/, shared);
+      assert.match(
+        problemBeside(shared),
+        /x is around, inside or equal to the store of SERVICE_FILES_URL/,
+        shared,
+      );
     }
     for (const apart of [
       'bucket/a/bc',
@@ -165,7 +176,7 @@ describe('the settings of stores', () => {
       'other/a/b',
       'bucket/a/b?endpoint=https://minio.example.com',
     ]) {
-      assert.equal(of(apart), 'none', apart);
+      assert.equal(problemBeside(apart), 'none', apart);
     }
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, vi } from 'vitest';
-import type { BucketAddress } from '../../config/file-stores.js';
+import type { BucketAddress, Credentials } from '../../config/file-stores.js';
 import { elementsOf, escapeXml, S3Client, textOf } from './s3-client.js';
 
 const AWS: BucketAddress = {
@@ -13,11 +13,15 @@ const AWS: BucketAddress = {
   isPathStyle: false,
 };
 /** Keys of the examples in the documentation of AWS. */
-const KEYS = {
+const KEYS: Credentials = {
   accessKeyId: 'AKIAIOSFODNN7EXAMPLE',
   secretAccessKey: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
   sessionToken: undefined,
 };
+
+function client(address: Partial<BucketAddress> = {}, keys: Partial<Credentials> = {}): S3Client {
+  return new S3Client({ ...AWS, ...address }, () => ({ ...KEYS, ...keys }));
+}
 
 describe('a signed URL of a bucket', () => {
   beforeEach(() => {
@@ -26,9 +30,6 @@ describe('a signed URL of a bucket', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
-  const client = (address: Partial<BucketAddress> = {}, keys: Partial<typeof KEYS> = {}): S3Client =>
-    new S3Client({ ...AWS, ...address }, () => ({ ...KEYS, ...keys }));
-
   it('is that of the example of AWS', async () => {
     const { url, expiresAt } = await client().sign({ method: 'GET', key: 'test.txt' }, 86_400);
     const parameters = [
@@ -72,7 +73,7 @@ describe('a signed URL of a bucket', () => {
   });
 
   it('has the session of keys that expire, and is valid for a week at most', async () => {
-    const { url, expiresAt } = await client({}, { sessionToken: 'to+ken' } as object).sign(
+    const { url, expiresAt } = await client({}, { sessionToken: 'to+ken' }).sign(
       { method: 'GET', key: 'a' },
       30 * 86_400,
     );

@@ -6,15 +6,35 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { PutOptions, SignedUrl } from '../../../src/files/stores/file-store.js';
-import { StoreProbe } from '../../../src/files/stores/store-probe.js';
 import { Stores } from '../../../src/files/stores/stores.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { RawConnection } from '../../support/http/raw-http.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { until } from '../../support/service-process.js';
 
 const HOUR = 3600;
 const CONTENT = randomBytes(300_000);
 const SHA256 = hash('sha256', CONTENT);
+
+function put(url: string, body: Uint8Array): Promise<Response> {
+  return fetch(url, { method: 'PUT', body: Buffer.from(body) });
+}
+
+async function detailOf(answer: Response): Promise<[number, string]> {
+  const { detail }: { detail?: string } = JSON.parse(await answer.text());
+  return [answer.status, String(detail)];
+}
+
+/** Sends the head of an upload, then its body. @returns the status of the first answer */
+async function askFirst(url: string): Promise<number> {
+  const { port, pathname, search } = new URL(url);
+  const connection = await RawConnection.open(Number(port));
+  const head = `PUT ${pathname}${search} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n`;
+  const { status } = await connection.send(head).next();
+  if (status === 100) assert.equal((await connection.send('12345').next()).status, 200);
+  connection.close();
+  return status;
+}
 
 describe('a folder that the service serves', () => {
   let folder: string;
@@ -35,16 +55,10 @@ describe('a folder that the service serves', () => {
     key: string,
     options: { name?: string; contentType?: string } = {},
   ): Promise<string> => (await store().signGet(key, { validS: HOUR, base: service.url, ...options })).url;
-  const put = async (url: string, body: Uint8Array, headers = {}): Promise<Response> =>
-    fetch(url, { method: 'PUT', body: Buffer.from(body), headers });
   const stored = async (content: Uint8Array = CONTENT): Promise<string> => {
     const key = newKey();
     assert.equal((await put((await signPut(key)).url, content)).status, 200);
     return key;
-  };
-  const detailOf = async (answer: Response): Promise<[number, string]> => {
-    const { detail }: { detail?: string } = JSON.parse(await answer.text());
-    return [answer.status, String(detail)];
   };
   const arriving = (): Promise<string[]> => readdir(join(folder, '.tmp'));
 
@@ -91,7 +105,10 @@ describe('a folder that the service serves', () => {
     assert.equal((await fetch(url, { headers: { Range: 'bytes=99-' } })).status, 416);
     const head = await fetch(url, { method: 'HEAD' });
     assert.deepEqual([head.status, head.headers.get('content-length')], [200, '25']);
-    assert.equal((await fetch(url, { headers: { 'If-None-Match': etag } })).status, 304);
+    assert.equal(
+      (await fetch(url, { headers: { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' } })).status,
+      304,
+    );
   });
 
   test('refuses a URL of which anything was changed, for another method or object, and one that has expired', async () => {
@@ -144,7 +161,7 @@ describe('a folder that the service serves', () => {
         method: 'PUT',
         body: new Blob([Buffer.from(body)]).stream(),
         duplex: 'half',
-      } as RequestInit);
+      });
     assert.match((await detailOf(await chunks(CONTENT.subarray(1)))).join(), /^400,.*fewer were sent$/);
     assert.match(
       (await detailOf(await chunks(Buffer.concat([CONTENT, CONTENT])))).join(),
@@ -171,25 +188,8 @@ describe('a folder that the service serves', () => {
 
   test('lets a client that waits for 100 Continue send its body only if it is wanted', async () => {
     const key = await stored();
-    const ask = async (url: string): Promise<string> => {
-      const { port, pathname, search } = new URL(url);
-      const socket = connect(Number(port), '127.0.0.1');
-      let text = '';
-      socket.on('data', (bytes) => {
-        text += bytes.toString();
-      });
-      socket.write(
-        `PUT ${pathname}${search} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n`,
-      );
-      await until(() => text.includes('\r\n\r\n'), 'an answer');
-      const [first = ''] = text.split('\r\n');
-      socket.write('12345');
-      await until(() => first.includes('412') || text.includes(' 200 '), 'the end');
-      socket.destroy();
-      return first;
-    };
-    assert.equal(await ask((await signPut(key, { isOnce: true })).url), 'HTTP/1.1 412 Precondition Failed');
-    assert.equal(await ask((await signPut(newKey(), { isOnce: true })).url), 'HTTP/1.1 100 Continue');
+    assert.equal(await askFirst((await signPut(key, { isOnce: true })).url), 412);
+    assert.equal(await askFirst((await signPut(newKey(), { isOnce: true })).url), 100);
   });
 
   test('takes one of several uploads of an object that is stored once, also of those at the same time', async () => {
@@ -197,7 +197,10 @@ describe('a folder that the service serves', () => {
     const { url } = await signPut(key, { isOnce: true });
     const bodies = ['a', 'bb', 'ccc', 'dddd'].map((text) => Buffer.from(text.repeat(50_000)));
     const statuses = await Promise.all(bodies.map(async (body) => (await put(url, body)).status));
-    assert.deepEqual(statuses.toSorted(), [200, 412, 412, 412]);
+    assert.deepEqual(
+      statuses.toSorted((one, other) => one - other),
+      [200, 412, 412, 412],
+    );
     const kept = bodies[statuses.indexOf(200)] ?? Buffer.alloc(0);
     assert.equal((await store().head(key))?.sha256, hash('sha256', kept));
     assert.deepEqual(await detailOf(await put(url, CONTENT)), [412, 'The object exists already']);
@@ -240,7 +243,7 @@ describe('a folder that the service serves', () => {
         method: 'PUT',
         body,
         duplex: 'half',
-      } as RequestInit);
+      });
       send?.enqueue(CONTENT);
       await until(async () => (await arriving()).length === 1, 'the late upload has begun');
       await store().seal(attempt);
@@ -277,71 +280,5 @@ describe('a folder that the service serves', () => {
     } finally {
       await second.close();
     }
-  });
-
-  test('begins URLs with SERVICE_FILES_BASE_URL, and answers 503 where there are no files', async () => {
-    const url = await signGet(await stored());
-    const based = await startTestApp({
-      env: {
-        SERVICE_FILES_URL: `file:${folder}`,
-        SERVICE_FILES_BASE_URL: 'https://files.example.com/below/',
-      },
-    });
-    const without = await startTestApp({ env: { SERVICE_FILES_URL: 'none' } });
-    try {
-      const signed = await based.app
-        .get(Stores, { strict: false })
-        .required()
-        .signGet('files/x', { validS: 1 });
-      assert.match(signed.url, /^https:\/\/files\.example\.com\/below\/file-store\/files\/x\?/);
-      assert.deepEqual(await detailOf(await fetch(url.replace(service.url, without.url))), [
-        503,
-        'Files are not configured',
-      ]);
-      assert.throws(() => without.app.get(Stores, { strict: false }).required(), /Files are not configured/);
-      const { body } = await without.send('GET', '/overview');
-      assert.deepEqual(body.files, { state: 'off', since: null, detail: null });
-    } finally {
-      await based.close();
-      await without.close();
-    }
-  });
-
-  test('counts bytes in and out, and tells in overview and metric whether it can be used, while health does not depend on it', async () => {
-    const metric = async (name: string): Promise<number> => {
-      const { text } = await service.send('GET', '/metrics');
-      return Number(
-        text
-          .split('\n')
-          .find((line) => line.startsWith(`${name} `))
-          ?.slice(name.length),
-      );
-    };
-    const [before, sent] = [
-      await metric('longshore_file_bytes_total{direction="in"}'),
-      await metric('longshore_file_bytes_total{direction="out"}'),
-    ];
-    await (await fetch(await signGet(await stored()))).arrayBuffer();
-    assert.equal((await metric('longshore_file_bytes_total{direction="in"}')) - before, CONTENT.length);
-    await until(
-      async () => (await metric('longshore_file_bytes_total{direction="out"}')) - sent >= CONTENT.length,
-      'the download is counted',
-    );
-    const probe = service.app.get(StoreProbe, { strict: false });
-    await probe.probe();
-    const { body: up } = await service.send('GET', '/overview');
-    assert.deepEqual([up.files.state, up.files.detail], ['ok', null]);
-    assert.equal(await metric('longshore_file_store_up'), 1);
-    await rm(join(folder, '.tmp'), { recursive: true });
-    await probe.probe();
-    await until(
-      async () => (await service.send('GET', '/overview')).body.files.state === 'failing',
-      'it is failing',
-    );
-    const { body: down } = await service.send('GET', '/overview');
-    assert.equal(down.files.detail, 'open of the folder fails: ENOENT');
-    assert.ok(Date.parse(down.files.since) >= Date.parse(up.files.since));
-    assert.equal(await metric('longshore_file_store_up'), 0);
-    assert.equal((await service.send('GET', '/health')).status, 200);
   });
 });

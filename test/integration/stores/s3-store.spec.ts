@@ -37,7 +37,15 @@ function send({ method, url, headers }: SignedUrl, body?: Uint8Array | string): 
   return fetch(url, { method, headers: others, ...(body === undefined ? {} : { body: Buffer.from(body) }) });
 }
 
-// S3rver ignores If-None-Match and checksums: the second suite tests these. Of a bucket in the host it computes another signature
+/** Finds every name at this machine. */
+function toThisMachine(_: string, options: object, done: (...found: unknown[]) => void): void {
+  const [address, family] = ['127.0.0.1', 4];
+  if ('all' in options && options.all === true) done(null, [{ address, family }]);
+  else done(null, address, family);
+}
+
+// S3rver ignores If-None-Match and checksums, cannot end a page of a list on OpenSSL 3, does not encode all characters of a query that it verifies, and fails on an upload
+// in parts that does not exist: the second suite tests these. Of a bucket in the host it computes another signature
 // than AWS, whose example s3-client.spec.ts has.
 for (const isPathStyle of [true, false]) {
   describe(`a bucket of s3rver, whose name is in the ${isPathStyle ? 'path' : 'host'}`, () => {
@@ -57,13 +65,7 @@ for (const isPathStyle of [true, false]) {
         configureBuckets: [{ name: 'bucket' }],
       });
       const { port } = await server.run();
-      // Every name is this machine.
-      const lookup = (_: string, options: object, done: (...found: unknown[]) => void): void => {
-        const [address, family] = ['127.0.0.1', 4];
-        if ('all' in options && options.all === true) done(null, [{ address, family }]);
-        else done(null, address, family);
-      };
-      setGlobalDispatcher(new Agent({ connect: { lookup } }));
+      setGlobalDispatcher(new Agent({ connect: { lookup: toThisMachine } }));
       const endpoint = isPathStyle ? `http://127.0.0.1:${port}` : `http://s3.us-east-1.amazonaws.com:${port}`;
       const keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER', sessionToken: undefined };
       store = new S3Store({ ...ADDRESS, endpoint, publicEndpoint: endpoint, isPathStyle }, () => keys);
@@ -91,16 +93,13 @@ for (const isPathStyle of [true, false]) {
       assert.equal(object.etag, `"${hash('md5', content)}"`);
       const url = await store.signGet(key, {
         validS: 60,
-        name: 'ä "1".bin',
+        name: 'a b.bin',
         contentType: 'application/x-test',
       });
       const answer = await send(url);
       assert.equal(answer.status, 200);
       assert.deepEqual(Buffer.from(await answer.arrayBuffer()), content);
-      assert.match(
-        answer.headers.get('content-disposition') ?? '',
-        /^attachment;.*filename\*=UTF-8''%C3%A4%20%221%22\.bin$/,
-      );
+      assert.equal(answer.headers.get('content-disposition'), 'attachment; filename="a b.bin"');
       assert.equal(answer.headers.get('content-type'), 'application/x-test');
       const part = await fetch(url.url, { headers: { Range: 'bytes=10-19' } });
       assert.deepEqual([part.status, Buffer.from(await part.arrayBuffer())], [206, content.subarray(10, 20)]);
@@ -115,17 +114,18 @@ for (const isPathStyle of [true, false]) {
       assert.equal((await send(url, 'x')).status, 200);
     });
 
-    test('lists objects in the order of their keys, page by page, and removes them', async () => {
-      const keys = ['l/a', 'l/a.b', 'l/a/b', 'l/b&"<c>', 'l/c'];
+    test('lists objects in the order of their keys, and removes them', async () => {
+      const keys = ['l/a', 'l/a.b', 'l/b +c', 'l/c'];
       await Promise.all(keys.map((key) => store.write(key, key)));
-      const first = await store.list('l/', { limit: 2 });
+      const all = await store.list('l/', { limit: 100 });
       const rest = await store.list('l/', { limit: 100, after: 'l/a.b' });
       assert.deepEqual(
-        [...first, ...rest].map(({ key, bytes }) => [key, bytes]),
+        all.map(({ key, bytes }) => [key, bytes]),
         keys.map((key) => [key, key.length]),
       );
+      assert.deepEqual(rest, all.slice(2));
       assert.deepEqual(await store.list('none/', { limit: 5 }), []);
-      assert.equal(first[0]?.etag, (await store.head('l/a'))?.etag);
+      assert.equal(all[0]?.etag, (await store.head('l/a'))?.etag);
       await store.remove([...keys, 'l/never']);
       assert.deepEqual(await store.list('l/', { limit: 5 }), []);
       assert.equal(await store.head('l/a'), undefined);
@@ -135,6 +135,7 @@ for (const isPathStyle of [true, false]) {
       assert.equal(await store.read('.longshore'), undefined);
       await store.write('.longshore', 'id');
       assert.equal(await store.read('.longshore'), 'id');
+      await store.remove(['.longshore', ...(await store.list('', { limit: 100 })).map(({ key }) => key)]);
       await store.probe();
     });
 
@@ -154,10 +155,6 @@ for (const isPathStyle of [true, false]) {
       assert.equal(object.sha256, null);
       const whole = await send(await store.signGet('large', { validS: 60 }));
       assert.deepEqual(Buffer.from(await whole.arrayBuffer()), Buffer.concat(parts));
-      await assert.rejects(
-        store.parts.complete('never', 'no-such-upload', ['"x"']),
-        (error) => error instanceof PartsRefused || error instanceof StoreUnavailable,
-      );
     });
   });
 }
@@ -219,8 +216,37 @@ describe('a bucket that checks signed headers', () => {
     await assert.rejects(store.probe(), { reason: 'the bucket answers 403 AccessDenied' });
   });
 
+  test('gives an attachment whose name has any characters', async () => {
+    await store.write('a', 'content');
+    const url = await store.signGet('a', { validS: 60, name: `ä*'(1)+"2".txt` });
+    assert.equal(await (await send(url)).text(), 'content');
+    const disposition = new URL(url.url).searchParams.get('response-content-disposition') ?? '';
+    assert.match(
+      disposition,
+      /^attachment; filename=".*"; filename\*=UTF-8''%C3%A4%2A%27%281%29%2B%222%22\.txt$/,
+    );
+  });
+
+  test('lists objects page by page, whatever their keys', async () => {
+    const keys = ['l/a', 'l/a.b', 'l/a/b', `l/b&"<c>'`, 'l/c'];
+    for (const key of keys) await store.write(key, key);
+    const first = await store.list('l/', { limit: 2 });
+    const rest = await store.list('l/', { limit: 2, after: 'l/a.b' });
+    const last = await store.list('l/', { limit: 2, after: keys[3] ?? '' });
+    assert.deepEqual(
+      [...first, ...rest, ...last].map(({ key, bytes, etag }) => [key, bytes, etag]),
+      keys.map((key) => [key, key.length, `"${hash('md5', key)}"`]),
+    );
+    await store.probe();
+  });
+
+  test('refuses to complete an upload that does not exist', async () => {
+    await assert.rejects(store.parts.complete('never', 'no-such-upload', ['"x"']), PartsRefused);
+    await store.parts.abort('never', 'no-such-upload');
+  });
+
   test('is unavailable, with the reason, when nothing listens', async () => {
-    const away = new S3Store({ ...ADDRESS, endpoint: 'http://127.0.0.1:9' }, () => BUCKET_KEYS);
-    await assert.rejects(away.probe(), { reason: 'http://127.0.0.1:9 cannot be reached: ECONNREFUSED' });
+    const away = new S3Store({ ...ADDRESS, endpoint: 'http://127.0.0.1:2' }, () => BUCKET_KEYS);
+    await assert.rejects(away.probe(), { reason: 'http://127.0.0.1:2 cannot be reached: ECONNREFUSED' });
   });
 });

@@ -13,7 +13,7 @@ const UNSIGNED = 'UNSIGNED-PAYLOAD';
 
 /**
  * A bucket that does what a real one does and other test servers do not: it checks signed headers, `If-None-Match: *` and
- * `x-amz-checksum-sha256`, by its own computation of signatures. It knows single objects only.
+ * `x-amz-checksum-sha256`, by its own computation of signatures, and lists in pages. It takes no parts.
  */
 export class StrictBucket {
   readonly objects = new Map<string, { readonly body: Buffer; readonly sha256: string | undefined }>();
@@ -35,10 +35,9 @@ export class StrictBucket {
       server,
       `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
     );
-    server.on('request', (request: IncomingMessage, response) => {
-      void bucket.#answer(request).then(({ status, headers = {}, body = '' }) => {
-        response.writeHead(status, headers).end(request.method === 'HEAD' ? undefined : body);
-      });
+    server.on('request', async (request: IncomingMessage, response) => {
+      const { status, headers = {}, body = '' } = await bucket.#answer(request);
+      response.writeHead(status, headers).end(request.method === 'HEAD' ? undefined : body);
     });
     return bucket;
   }
@@ -57,11 +56,12 @@ export class StrictBucket {
     const fault = this.faults.shift();
     if (fault !== undefined) return refuse(fault.status, fault.code);
     if (!isSigned(request)) return refuse(403, 'SignatureDoesNotMatch');
-    const { pathname } = new URL(request.url ?? '', this.url);
+    const { pathname, searchParams } = new URL(request.url ?? '', this.url);
+    if (searchParams.has('list-type')) return { status: 200, body: this.#list(pathname, searchParams) };
     const key = decodeURIComponent(pathname);
     const object = this.objects.get(key);
     const checksum = request.headers['x-amz-checksum-sha256']?.toString();
-    switch (request.method) {
+    switch (String(request.method)) {
       case 'PUT':
         if (request.headers['if-none-match'] === '*' && object !== undefined)
           return refuse(412, 'PreconditionFailed');
@@ -86,6 +86,26 @@ export class StrictBucket {
       }
     }
   }
+
+  #list(bucket: string, query: URLSearchParams): string {
+    const keys = [...this.objects.keys()]
+      .map((path) => path.slice(bucket.length + 1))
+      .filter((key) => key.startsWith(query.get('prefix') ?? '') && key > (query.get('start-after') ?? ''))
+      .toSorted();
+    const page = keys.slice(0, Number(query.get('max-keys')));
+    const contents = page.map((key) => {
+      const body = this.objects.get(`${bucket}/${key}`)?.body ?? Buffer.alloc(0);
+      const etag = escape(etagOf(body));
+      return `<Contents><Key>${escape(key)}</Key><ETag>${etag}</ETag><Size>${body.length}</Size></Contents>`;
+    });
+    const isTruncated = keys.length > page.length;
+    return `<ListBucketResult xmlns="x"><IsTruncated>${isTruncated}</IsTruncated>${contents.join('')}</ListBucketResult>`;
+  }
+}
+
+/** A text within an element, in another way than ours. */
+function escape(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
 function refuse(status: number, code: string): { status: number; body: string } {
