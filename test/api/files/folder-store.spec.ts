@@ -32,7 +32,7 @@ async function askFirst(url: string): Promise<number> {
   const head = `PUT ${pathname}${search} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n`;
   const { status } = await connection.send(head).next();
   if (status === 100) assert.equal((await connection.send('12345').next()).status, 200);
-  connection.close();
+  connection.destroy();
   return status;
 }
 

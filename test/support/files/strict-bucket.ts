@@ -35,9 +35,11 @@ export class StrictBucket {
       server,
       `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
     );
-    server.on('request', async (request: IncomingMessage, response) => {
-      const { status, headers = {}, body = '' } = await bucket.#answer(request);
-      response.writeHead(status, headers).end(request.method === 'HEAD' ? undefined : body);
+    server.on('request', (request: IncomingMessage, response) => {
+      const answered = bucket.#answer(request);
+      void answered.then(({ status, headers = {}, body = '' }) =>
+        response.writeHead(status, headers).end(request.method === 'HEAD' ? undefined : body),
+      );
     });
     return bucket;
   }
