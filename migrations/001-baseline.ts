@@ -21,6 +21,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createSchedules(q);
     await this.#createGroups(q);
     await this.#createWebhooks(q);
+    await this.#createFiles(q);
   }
 
   /** Removes everything, data included. */
@@ -28,6 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
+        file_uses, files,
         webhook_deliveries, webhooks,
         dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
@@ -764,6 +766,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_ids text[],
         worker_tags text[],
         worker_capabilities text[],
+        max_file_bytes bigint check (max_file_bytes >= 0),
+        stores text[],
         constraint api_keys_worker_ids_check
           check (worker_ids is null or (cardinality(worker_ids) > 0 and scopes = array['worker'])),
         constraint api_keys_worker_tags_check
@@ -1007,6 +1011,40 @@ export class Baseline1795000000001 implements MigrationInterface {
         where outcome <> 'skipped_missed';
       create index schedule_fires_skipped on schedule_fires (commit_order, id)
         where outcome <> 'created';
+    `);
+  }
+
+  /** Files that clients upload, whose bytes are in the store, and what uses them. */
+  async #createFiles(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table files (
+        id uuid primary key,
+        name text not null,
+        bytes bigint not null check (bytes >= 0),
+        sha256 text,
+        content_type text,
+        state text not null check (state in ('awaited', 'stored', 'removed', 'deleted')),
+        created_by uuid not null,
+        created_by_name text not null,
+        created_at timestamptz(3) not null,
+        last_used_at timestamptz(3) not null,
+        removed_at timestamptz(3),
+        due_at timestamptz(3),
+        upload_id text,
+        part_bytes bigint check (part_bytes >= 1),
+        constraint files_removed_check check ((state = 'removed') = (removed_at is not null))
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      -- What a key has uploaded: the sum of its limit, and files with the same content.
+      create index files_by_content on files (created_by, sha256, created_at);
+      create index files_due on files (due_at);
+
+      create table file_uses (
+        kind text not null check (kind in ('run', 'definition', 'schedule')),
+        user_id text not null, -- of a version of a definition its name and version
+        file_id uuid not null references files (id) on delete cascade,
+        primary key (kind, user_id, file_id)
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      create index file_uses_of_file on file_uses (file_id, kind, user_id);
     `);
   }
 }

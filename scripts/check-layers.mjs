@@ -26,6 +26,7 @@ const LAYERS = {
   'src/auth': CONTEXT,
   'src/health': CONTEXT,
   'src/files/stores': [...CONTEXT, 'src/health'],
+  'src/files/uploads': [...CONTEXT, 'src/runs', 'src/files/stores'],
   'src/dashboard': CONTEXT,
   'src/feed': CONTEXT,
   'src/runs': [...CONTEXT, 'src/feed', 'src/health'],

@@ -8,6 +8,7 @@ import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
 import { ExtensionsModule } from './bootstrap/extensions/extensions.module.js';
+import { UploadsModule } from './files/uploads/uploads.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './common/http/http.module.js';
@@ -73,6 +74,7 @@ export class AppModule {
         SecretsModule,
         StoresModule,
         WebhooksModule,
+        UploadsModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

@@ -47,6 +47,28 @@ export abstract class FileSettings extends Budgets {
   )
   readonly filesStores: string | undefined;
 
+  @IntegerSetting(
+    'SERVICE_FILE_MAX_BYTES',
+    { min: 1, max: 5_497_558_138_880, default: 5_368_709_120 },
+    'Largest file that a client may upload, in bytes; a larger one is refused with 400.',
+  )
+  readonly fileMaxBytes: number;
+
+  /** S3 takes parts of these sizes. */
+  @IntegerSetting(
+    'SERVICE_FILE_PART_BYTES',
+    { min: 5_242_880, max: 5_368_709_120, default: 536_870_912 },
+    'Bytes above which a file is uploaded in parts of this size, to a bucket.',
+  )
+  readonly filePartBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_FILE_RETENTION_DAYS',
+    { min: 0, max: 36_500, default: 0 },
+    'Days after the end of a run that the bytes of its files are kept; 0 keeps them as long as the run.',
+  )
+  readonly fileRetentionDays: number;
+
   @Secret(
     {
       env: 'AWS_ACCESS_KEY_ID',

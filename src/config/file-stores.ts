@@ -36,6 +36,13 @@ export interface NamedStoreAddress {
   readonly credentialsFile: string | undefined;
 }
 
+/** Settings that say which stores there are. */
+export interface StoreSettings {
+  readonly filesUrl: string | undefined;
+  readonly filesStores: string | undefined;
+  readonly databaseUrl: string | undefined;
+}
+
 /** Keys of an account of S3. */
 export interface Credentials {
   readonly accessKeyId: string;
@@ -63,6 +70,12 @@ export function parseNamedStores(text: string): NamedStoreAddress[] {
     if (stores.findIndex((other) => other.name === name) < index) throw new Error(`${name} is there twice`);
   }
   return stores;
+}
+
+/** Names of the stores that runs may name; there are none without a main store. */
+export function storeNamesOf({ filesUrl, filesStores, databaseUrl }: StoreSettings): string[] {
+  const hasMain = filesUrl === undefined ? databaseUrl === undefined : filesUrl !== 'none';
+  return hasMain && filesStores !== undefined ? parseNamedStores(filesStores).map(({ name }) => name) : [];
 }
 
 function parseNamedStore(entry: string, position: number): NamedStoreAddress {
