@@ -70,6 +70,6 @@ describe('artifacts of runs', () => {
     assert.equal(content.status, 200, content.text);
     assert.equal(await (await fetch(content.body.url)).text(), 'weights');
     assert.equal((await files.put(model, 'late')).status, 409);
-    assertError(await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`), 404, /no artifact/);
+    assertError(await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`), 404, `Run ${worker.op.id} has no artifact 'plots/a.png'`);
   });
 });

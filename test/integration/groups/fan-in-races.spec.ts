@@ -6,7 +6,7 @@ import { DEPENDENCIES } from '../../../src/groups/members/groups.job.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { until } from '../../support/app/passing-time.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
-import { testRounds } from '../../support/depth.js';
+import { atDepth, testRounds } from '../../support/depth.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
 import { checkWaits } from '../../support/runs/run-invariants.js';
 
