@@ -278,6 +278,12 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
     await untilCompleted(id, size);
     await t.annotate(`${size} members in ${Math.round((performance.now() - since) / 1000)} s`);
 
+    const [{ deadlocks } = { deadlocks: null }] = await rows<{ deadlocks: number | null }>(
+      database.dataSource,
+      'select deadlocks::integer from pg_stat_database where datname = current_database()',
+    );
+    assert.equal(deadlocks, 0);
+
     // In the order of the commits of all processes.
     let running = 0;
     let ended = 0;
