@@ -37,7 +37,8 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
   let sides: Side[];
 
   beforeAll(async () => {
-    apps = await Promise.all(Array.from({ length: PROCESSES }, () => startTestApp({ database })));
+    apps = [];
+    while (apps.length < PROCESSES) apps.push(await startTestApp({ database }));
     sides = apps.map((app) => ({ groups: new GroupSteps(app), bulk: new BulkSteps(app.send) }));
     for (const { groups } of sides)
       for (const worker of WORKERS) await groups.runs.heartbeat(worker, { tags: ['early'] });
