@@ -31,7 +31,8 @@ describe('runs that several processes end at the same time', () => {
   let sides: GroupSteps[];
 
   beforeAll(async () => {
-    apps = await Promise.all(PARENTS.slice(0, 4).map(() => startTestApp({ database })));
+    apps = [];
+    for (const _ of PARENTS.slice(0, 4)) apps.push(await startTestApp({ database }));
     sides = apps.map((app) => new GroupSteps(app));
     for (const side of sides) await side.runs.heartbeat();
   });

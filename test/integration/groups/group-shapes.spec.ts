@@ -37,7 +37,8 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
   let sides: Side[];
 
   beforeAll(async () => {
-    apps = await Promise.all(Array.from({ length: PROCESSES }, () => startTestApp({ database })));
+    apps = [];
+    while (apps.length < PROCESSES) apps.push(await startTestApp({ database }));
     sides = apps.map((app) => ({ groups: new GroupSteps(app), bulk: new BulkSteps(app.send) }));
     for (const { groups } of sides)
       for (const worker of WORKERS) await groups.runs.heartbeat(worker, { tags: ['early'] });
@@ -277,6 +278,12 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
     );
     await untilCompleted(id, size);
     await t.annotate(`${size} members in ${Math.round((performance.now() - since) / 1000)} s`);
+
+    const [{ deadlocks } = { deadlocks: null }] = await rows<{ deadlocks: number | null }>(
+      database.dataSource,
+      'select deadlocks::integer from pg_stat_database where datname = current_database()',
+    );
+    assert.equal(deadlocks, 0);
 
     // In the order of the commits of all processes.
     let running = 0;
