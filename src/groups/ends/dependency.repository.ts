@@ -39,6 +39,7 @@ export interface ParentRun {
 
 /** A value of the outputs of a member; null: there is none. */
 export interface MemberValue {
+  readonly id: string;
   readonly ref: string | null;
   readonly state: string;
   readonly text: string | null;
@@ -136,7 +137,7 @@ export class DependencyRepository {
   listValues(groupId: string, path: readonly string[]): Promise<MemberValue[]> {
     return rows(
       this.dataSource,
-      `select r.group_ref as ref, r.state, (coalesce(r.outputs, r.outputs_template) #> $2::text[])::text as text
+      `select r.id, r.group_ref as ref, r.state, (coalesce(r.outputs, r.outputs_template) #> $2::text[])::text as text
          from runs r
         where r.group_id = $1::uuid
         order by r.array_index, r.group_ref`,
@@ -212,6 +213,7 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
       `update runs r
           set inputs = v.inputs,
               has_sources = null,
+              has_files = case when v.inputs::text like '%"$artifact"%' then true else r.has_files end,
               size = r.size + octet_length(v.inputs::text) - octet_length(r.inputs::text)
          from ${inputs.sql}
         where r.id = v.id`,
