@@ -914,18 +914,24 @@ export class Baseline1795000000001 implements MigrationInterface {
         id bigint generated always as identity primary key,
         child_run uuid references runs (id) on delete cascade,
         child_group uuid references groups (id) on delete cascade,
-        parent_id uuid not null,
+        parent_id uuid,
         is_group boolean not null,
         need text not null check (need in ('completed', 'failed', 'ended')),
         parent_attempt integer not null,
         outcome text check (outcome in ('met', 'broken')),
-        constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
+        schedule_id text,
+        nominal_at timestamptz(3),
+        constraint dependencies_child_check check ((child_run is null) <> (child_group is null)),
+        constraint dependencies_parent_check check (parent_id is not null or schedule_id is not null),
+        constraint dependencies_time_check check ((schedule_id is null) = (nominal_at is null))
       ) with (autovacuum_vacuum_scale_factor = 0.02);
       create index dependencies_of_run on dependencies (child_run)
         where child_run is not null;
       create index dependencies_of_group on dependencies (child_group)
         where child_group is not null;
       create index dependencies_on on dependencies (parent_id, outcome, id);
+      create index dependencies_on_times on dependencies (schedule_id, nominal_at, id)
+        where parent_id is null and outcome is null;
 
       create table dependency_ends (
         id bigint generated always as identity primary key,
@@ -969,6 +975,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         paused_note text,
         paused_by_name text,
         failures_since timestamptz(3) not null,
+        times_since timestamptz(3) not null,
         next_at timestamptz(3),
         due_at timestamptz(3),
         revision bigint not null default next_commit_order(),
@@ -1005,6 +1012,8 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index schedule_fires_by_schedule on schedule_fires (schedule_id, id);
       create unique index schedule_fires_once on schedule_fires (schedule_id, nominal_at)
         where outcome <> 'skipped_missed';
+      create index schedule_fires_missed on schedule_fires (schedule_id, nominal_at)
+        where outcome = 'skipped_missed';
       create index schedule_fires_skipped on schedule_fires (commit_order, id)
         where outcome <> 'created';
     `);

@@ -12,7 +12,8 @@ const GROUPS = new EntityTable(GroupEntity);
 /** An edge of a graph. */
 export interface FoundEdge {
   readonly child: string;
-  readonly parentId: string;
+  /** Null: a schedule is still to make it, or has made none. */
+  readonly parentId: string | null;
   readonly isGroup: boolean;
   readonly need: Need;
   readonly outcome: 'met' | 'broken' | null;

@@ -92,7 +92,10 @@ export class GroupsService {
     const found = await this.groups.listMembers(id, null, SHOWN_MEMBERS + 1);
     const shown = found.slice(0, SHOWN_MEMBERS);
     const ids = shown.map((member) => member.id);
-    const edges = ids.length === 0 ? [] : await this.groups.listEdges(ids);
+    const all = ids.length === 0 ? [] : await this.groups.listEdges(ids);
+    const edges = all.flatMap((edge) =>
+      edge.parentId === null ? [] : [{ ...edge, parentId: edge.parentId }],
+    );
     const own = new Set(ids);
     const others = [...new Set(edges.map(({ parentId }) => parentId))].filter((parent) => !own.has(parent));
     const nodes = await this.groups.listNodes([...ids, ...others]);

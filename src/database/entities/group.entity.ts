@@ -101,9 +101,14 @@ export class GroupEntity {
 @Check('dependencies_child_check', '(child_run is null) <> (child_group is null)')
 @Check('dependencies_need_check', "need in ('completed', 'failed', 'ended')")
 @Check('dependencies_outcome_check', "outcome in ('met', 'broken')")
+@Check('dependencies_parent_check', 'parent_id is not null or schedule_id is not null')
+@Check('dependencies_time_check', '(schedule_id is null) = (nominal_at is null)')
 @Index('dependencies_of_group', ['childGroup'], { where: '(child_group IS NOT NULL)' })
 @Index('dependencies_of_run', ['childRun'], { where: '(child_run IS NOT NULL)' })
 @Index('dependencies_on', ['parentId', 'outcome', 'id'])
+@Index('dependencies_on_times', ['scheduleId', 'nominalAt', 'id'], {
+  where: '((parent_id IS NULL) AND (outcome IS NULL))',
+})
 export class DependencyEntity {
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
@@ -117,15 +122,19 @@ export class DependencyEntity {
   @Column('uuid', { name: 'child_group', nullable: true })
   @ForeignKey(() => GroupEntity, { name: 'dependencies_child_group_fkey', onDelete: 'CASCADE' })
   childGroup: string | null;
-  /** A run or group, which may have been removed. */
-  @Column('uuid', { name: 'parent_id' }) parentId: string;
+  /** A run or group, which may have been removed; null: the schedule has made none for the time so far. */
+  @Column('uuid', { name: 'parent_id', nullable: true }) parentId: string | null;
   @Column('boolean', { name: 'is_group' }) isGroup: boolean;
   /** What its end must be. */
   @Column('text') need: 'completed' | 'failed' | 'ended';
-  /** Attempt of the run, or ending of the group, from which on its end counts. */
+  /** Attempt of the run, or ending of the group, from which on its end counts; 0 while there is none. */
   @Column('integer', { name: 'parent_attempt' }) parentAttempt: number;
   /** null: it has not ended. */
   @Column('text', { nullable: true }) outcome: 'met' | 'broken' | null;
+  /** The schedule whose run or group is meant, which may have been removed; null: it was named by its id. */
+  @Column('text', { name: 'schedule_id', nullable: true }) scheduleId: string | null;
+  /** The time of that schedule. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'nominal_at', nullable: true }) nominalAt: Date | null;
 }
 
 /** A row of `dependency_ends`: a run or group has ended, and some of those that wait for it have not been told. */

@@ -15,6 +15,7 @@ import {
   areTooMany,
   MAX_LABELS,
   mergeLabels,
+  type AwaitedTime,
   type Dependency,
   type LabelChanges,
 } from '../../runs/machine/run.js';
@@ -50,6 +51,8 @@ export interface PlannedGroup {
   readonly group: NewGroup;
   readonly creations: readonly BatchCreation[];
   readonly dependsOn: readonly Dependency[];
+  /** Times of schedules for whose runs and groups an array waits; undefined: none. */
+  readonly awaitedTimes?: readonly AwaitedTime[];
 }
 
 /** Makes groups of bodies, without storing them. */
@@ -208,10 +211,10 @@ export class GroupPlanner {
 }
 
 /** What the journal carries out to make a group. */
-export function batchOf({ group, creations, dependsOn }: PlannedGroup) {
+export function batchOf({ group, creations, dependsOn, awaitedTimes = [] }: PlannedGroup) {
   return {
     ledger: GROUP_LEDGER,
-    record: { kind: 'create', group, dependsOn } as const,
+    record: { kind: 'create', group, dependsOn, awaitedTimes } as const,
     creations,
     changes: dependsOn.flatMap(({ parentId: runId, isGroup }): BatchChange[] =>
       isGroup ? [] : [{ runId, command: { type: 'depend', dependents: 1 } }],

@@ -29,6 +29,7 @@ export function planRetry(
     own.push(edge);
   }
   const opened = new Set<string>();
+  const isOpened = (parentId: string | null): boolean => parentId !== null && opened.has(parentId);
   let left = members.filter(({ state, attempt }) => isTerminal(state) && attempt < MAX_ATTEMPTS_OF_A_RUN);
   for (let before = -1; before !== opened.size;) {
     before = opened.size;
@@ -36,7 +37,7 @@ export function planRetry(
       const isCaused = state === 'CANCELLED' && cause !== null && CAUSES.has(cause);
       const isWanted = only === 'all' || state === 'FAILED' || isCaused;
       const isBroken = (byChild.get(id) ?? []).some(
-        ({ outcome, parentId }) => outcome === 'broken' && !opened.has(parentId),
+        ({ outcome, parentId }) => outcome === 'broken' && !isOpened(parentId),
       );
       if (!isWanted || isBroken) return true;
       opened.add(id);
@@ -47,10 +48,10 @@ export function planRetry(
   const waits = new Map<string, number | null>();
   for (const id of opened) {
     const own = byChild.get(id) ?? [];
-    const again = own.filter(({ parentId }) => opened.has(parentId));
+    const again = own.filter(({ parentId }) => isOpened(parentId));
     reopened.push(...again.map((edge) => edge.id));
     const open =
-      again.length + own.filter(({ parentId, outcome }) => outcome === null && !opened.has(parentId)).length;
+      again.length + own.filter(({ parentId, outcome }) => outcome === null && !isOpened(parentId)).length;
     waits.set(id, open > 0 ? open : null);
   }
   return { waits, edges: reopened };

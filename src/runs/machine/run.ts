@@ -185,6 +185,8 @@ export type NewRun = Omit<
   Pick<RunEntity, 'request'> & {
     /** Runs and groups that it waits for; undefined: none. */
     readonly dependsOn?: readonly Dependency[] | undefined;
+    /** Times of schedules for whose runs and groups it waits; undefined: none. */
+    readonly awaitedTimes?: readonly AwaitedTime[] | undefined;
   };
 
 /** What the end of a run or group must be for those that wait for it. */
@@ -198,6 +200,13 @@ export interface Dependency {
   readonly need: Need;
 }
 
+/** A run or a group that must end first, and that a schedule makes for one of its times. */
+export interface AwaitedTime {
+  readonly scheduleId: string;
+  readonly nominalAt: Date;
+  readonly need: Need;
+}
+
 /** Whether the end of a run or group, by its state, is what those need that wait for it. */
 export function isMet(need: Need, endState: string): boolean {
   return need === 'ended' || need === endState.toLowerCase();
@@ -207,7 +216,10 @@ export function isMet(need: Need, endState: string): boolean {
 export type CreatedRun = RunRecord & Pick<RunEntity, 'request'>;
 
 /** The run as it is created. @param now the database's time */
-export function createRun({ dependsOn: _dependsOn, ...fresh }: NewRun, now: Date): CreatedRun {
+export function createRun(
+  { dependsOn: _dependsOn, awaitedTimes: _times, ...fresh }: NewRun,
+  now: Date,
+): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };

@@ -1,12 +1,19 @@
 import type { EntityManager } from 'typeorm';
 import { recordChange, type Author } from '../../auth/audit-log.js';
-import type { ScheduleFireEntity } from '../../database/entities/schedule.entity.js';
+import type { FireKind, ScheduleFireEntity } from '../../database/entities/schedule.entity.js';
 import { execute, RowArrays, rows } from '../../database/sql/sql.js';
 import type { Advance } from '../schedule-times.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
+import type { MissedTimes } from './due-times.js';
 
 /** What became of a time. */
 export type NewFire = Omit<ScheduleFireEntity, 'id' | 'scheduleId' | 'firedAt' | 'commitOrder'>;
+
+/** The entry of times that passed. */
+export function toMissedFire({ from, until, count }: MissedTimes, reason: string, kind: FireKind): NewFire {
+  const range = { nominalAt: from, untilAt: until, count };
+  return { kind, ...range, outcome: 'skipped_missed', reason, runId: null, groupId: null };
+}
 
 /** What a commit does to a schedule, as it was when it was read. */
 export interface FireRecord {
