@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await q.query(`
       drop table
         webhook_deliveries, webhooks,
-        dependency_ends, dependencies, groups, schedule_fires, schedules,
+        dependency_ends, dependencies, group_terms, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
@@ -901,6 +901,9 @@ export class Baseline1795000000001 implements MigrationInterface {
           check (created = pending + assigned + running + completed + failed + cancelled)
       ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
       create index groups_listed on groups (created_at, id);
+      create index groups_by_state on groups (state, created_at, id);
+      create index groups_by_name on groups (name, created_at, id)
+        where name is not null;
       create index groups_due on groups (due_at)
         where due_at is not null;
       create index groups_ended on groups (end_order, id)
@@ -909,6 +912,15 @@ export class Baseline1795000000001 implements MigrationInterface {
         where state = 'open' and schedule_id is not null;
       create index groups_by_schedule on groups (schedule_id, created_at, id)
         where schedule_id is not null;
+
+      -- What lists find a group by beside its own columns: KEY and KEY=VALUE for a label, behind 'label:'. Labels of groups do not change.
+      create table group_terms (
+        group_id uuid references groups (id) on delete cascade,
+        term text,
+        created_at timestamptz(3) not null,
+        primary key (group_id, term)
+      );
+      create index group_terms_in_lists on group_terms (term, created_at, group_id);
 
       create table dependencies (
         id bigint generated always as identity primary key,
@@ -1005,6 +1017,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         until_at timestamptz(3) not null,
         fired_at timestamptz(3) not null,
         commit_order bigint not null default next_commit_order(),
+        idempotency_key text,
+        request_hash text,
         constraint schedule_fires_target_check
           check (num_nonnulls(run_id, group_id) = (outcome = 'created')::integer),
         constraint schedule_fires_range_check check (until_at >= nominal_at)
@@ -1012,6 +1026,8 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index schedule_fires_by_schedule on schedule_fires (schedule_id, id);
       create unique index schedule_fires_once on schedule_fires (schedule_id, nominal_at)
         where outcome <> 'skipped_missed';
+      create unique index schedule_fires_by_key on schedule_fires (idempotency_key)
+        where idempotency_key is not null;
       create index schedule_fires_missed on schedule_fires (schedule_id, nominal_at)
         where outcome = 'skipped_missed';
       create index schedule_fires_skipped on schedule_fires (commit_order, id)

@@ -45,6 +45,8 @@ export type SameIndex = Readonly<{ group: string; when: 'completed' | 'failed' |
   where: "((state = 'open'::text) AND (schedule_id IS NOT NULL))",
 })
 @Index('groups_listed', ['createdAt', 'id'])
+@Index('groups_by_state', ['state', 'createdAt', 'id'])
+@Index('groups_by_name', ['name', 'createdAt', 'id'], { where: '(name IS NOT NULL)' })
 export class GroupEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'groups_pkey' }) id: string;
   @Column('text', { nullable: true }) name: string | null;
@@ -94,6 +96,17 @@ export class GroupEntity {
   @Column('bigint', { name: 'end_order', nullable: true }) endOrder: string | null;
   /** When a process may make or cancel members; null: there is nothing to do. */
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at', nullable: true }) dueAt: Date | null;
+}
+
+/** A row of `group_terms`: lists find a group by its label `term`, `label:KEY` or `label:KEY=VALUE`. */
+@Entity('group_terms')
+@Index('group_terms_in_lists', ['term', 'createdAt', 'groupId'])
+export class GroupTermEntity {
+  @PrimaryColumn('uuid', { name: 'group_id', primaryKeyConstraintName: 'group_terms_pkey' })
+  @ForeignKey(() => GroupEntity, { name: 'group_terms_group_id_fkey', onDelete: 'CASCADE' })
+  groupId: string;
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'group_terms_pkey' }) term: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
 }
 
 /** A row of `dependencies`: a run or an array waits for the end of a run or group. */

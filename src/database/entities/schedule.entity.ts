@@ -97,6 +97,10 @@ export class ScheduleEntity {
 @Check('schedule_fires_range_check', 'until_at >= nominal_at')
 @Check('schedule_fires_target_check', "num_nonnulls(run_id, group_id) = (outcome = 'created')::integer")
 @Index('schedule_fires_by_schedule', ['scheduleId', 'id'])
+@Index('schedule_fires_by_key', ['idempotencyKey'], {
+  unique: true,
+  where: '(idempotency_key IS NOT NULL)',
+})
 @Index('schedule_fires_missed', ['scheduleId', 'nominalAt'], {
   where: "(outcome = 'skipped_missed'::text)",
 })
@@ -132,4 +136,7 @@ export class ScheduleFireEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'fired_at' }) firedAt: Date;
   /** As `events.commit_order`. */
   @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
+  /** Key of the request that triggered it, with that of the caller; null: none. */
+  @Column('text', { name: 'idempotency_key', nullable: true }) idempotencyKey: string | null;
+  @Column('text', { name: 'request_hash', nullable: true }) requestHash: string | null;
 }

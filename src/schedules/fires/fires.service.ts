@@ -4,6 +4,7 @@ import type { Caller } from '../../auth/access.js';
 import type { FireKind, ScheduleEntity } from '../../database/entities/schedule.entity.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
 import { GROUP_MEMBERS } from '../../groups/members/groups.job.js';
+import type { Idempotency } from '../../runs/idempotency/idempotency.repository.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { AWAITED_TIMES } from '../awaited/awaited-times.job.js';
 import type { Advance } from '../schedule-times.js';
@@ -32,6 +33,8 @@ export interface FireOrder {
   readonly replaced?: readonly NewFire['outcome'][];
   /** Who asks for it; undefined: the schedule itself. */
   readonly caller?: Caller | undefined;
+  /** Key of the request for its one time; undefined: none. */
+  readonly idempotency?: Idempotency | undefined;
 }
 
 /** Makes what a schedule is for, and records what became of its times, in one commit. */
@@ -59,13 +62,23 @@ export class FiresService {
     advance,
     ...order
   }: FireOrder): Promise<readonly NewFire[] | null> {
-    const { caller, replaced = [] } = order;
+    const { caller, replaced = [], idempotency } = order;
     const make = (at: Date) => this.bodies.make(schedule, at, caller);
     const plan = await planFires({ schedule, kind, times, missed, left, pausing, open, make });
     const { fires, creations, changes, groups: also, failedInRow, pausedNote } = plan;
     const { id: scheduleId, revision } = schedule;
     const triggeredBy = kind === 'trigger' ? (caller ?? null) : null;
-    const record = { scheduleId, revision, fires, failedInRow, advance, pausedNote, replaced, triggeredBy };
+    const record = {
+      scheduleId,
+      revision,
+      fires,
+      failedInRow,
+      advance,
+      pausedNote,
+      replaced,
+      triggeredBy,
+      idempotency,
+    };
     const batch = { ledger: SCHEDULE_LEDGER, record, also, creations, changes };
     if (!(await this.journal.carryOut(batch, caller ?? OWNER))) return null;
     this.metrics.fired(fires);

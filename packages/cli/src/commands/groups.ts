@@ -152,8 +152,9 @@ function addActions(parent: Command, context: CliContext): void {
     context,
     (session, path, { reason }: { readonly reason?: string }) => {
       const body = reason === undefined ? {} : { reason };
-      return session.askOnce((init) =>
-        session.client.POST('/groups/{id}/cancel', { params: { path }, body, ...init }),
+      const headers = { 'Idempotency-Key': session.newKey() };
+      return session.ask((init) =>
+        session.client.POST('/groups/{id}/cancel', { params: { path }, body, headers, ...init }),
       );
     },
   );
@@ -167,8 +168,9 @@ function addActions(parent: Command, context: CliContext): void {
     context,
     (session, path, { all }: { readonly all?: true }) => {
       const body = { only: all ? ('all' as const) : ('failed' as const) };
-      return session.askOnce((init) =>
-        session.client.POST('/groups/{id}/retry', { params: { path }, body, ...init }),
+      const headers = { 'Idempotency-Key': session.newKey() };
+      return session.ask((init) =>
+        session.client.POST('/groups/{id}/retry', { params: { path }, body, headers, ...init }),
       );
     },
   );
