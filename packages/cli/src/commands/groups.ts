@@ -92,6 +92,7 @@ interface ListFlags extends ServiceFlags {
   readonly state?: Group['state'];
   readonly name?: string;
   readonly schedule?: string;
+  readonly label?: string[];
   readonly after?: string;
   readonly limit: number;
 }
@@ -103,6 +104,7 @@ function addList(parent: Command, context: CliContext): void {
     .addOption(new Option('-s, --state <state>', 'groups in this state').choices(GROUP_STATES))
     .option('--name <name>', 'groups with this name')
     .option('--schedule <id>', 'groups that the schedule made')
+    .option('-l, --label <key=value>', 'groups with this label; key alone for any value', several)
     .option('--after <group>', 'groups that are older than this one')
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 100).default(20));
   callsService(command, 'group list --state open', 'group list --name sweep -n 100').action(
