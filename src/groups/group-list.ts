@@ -44,7 +44,7 @@ export function countConditions(filter: GroupFilter): Statement | null {
   if (filter.terms.length === 0 || columns.length + filter.terms.length < 2) return null;
   return statement((add) => {
     const some = (from: string, key: number): string =>
-      `select ${key} as key, (select count(*) from (select from ${from} limit ${COUNTED}) some) as count`;
+      `select ${key} as key, (select count(*) from (select from ${from} limit ${COUNTED}) counted) as count`;
     const counts = [
       ...columns.map(([column, value]) => some(`${GROUPS.name} where ${column} = ${add(value)}::text`, -1)),
       ...filter.terms.map((terms, key) => some(`group_terms where term = any(${add(terms)}::text[])`, key)),
