@@ -38,16 +38,23 @@ function columnsOf(filter: GroupFilter): (readonly [column: string, value: strin
   });
 }
 
+/** A row with the number of those that are read, as far as it is worth knowing. */
+function countOf(from: string, key: number): string {
+  return `select ${key} as key, (select count(*) from (select from ${from} limit ${COUNTED}) counted) as count`;
+}
+
 /** Finds the key of labels that the fewest groups meet, by its number, -1 for a column; null: there is nothing to choose from. */
 export function countConditions(filter: GroupFilter): Statement | null {
   const columns = columnsOf(filter);
   if (filter.terms.length === 0 || columns.length + filter.terms.length < 2) return null;
   return statement((add) => {
-    const some = (from: string, key: number): string =>
-      `select ${key} as key, (select count(*) from (select from ${from} limit ${COUNTED}) counted) as count`;
     const counts = [
-      ...columns.map(([column, value]) => some(`${GROUPS.name} where ${column} = ${add(value)}::text`, -1)),
-      ...filter.terms.map((terms, key) => some(`group_terms where term = any(${add(terms)}::text[])`, key)),
+      ...columns.map(([column, value]) =>
+        countOf(`${GROUPS.name} where ${column} = ${add(value)}::text`, -1),
+      ),
+      ...filter.terms.map((terms, key) =>
+        countOf(`group_terms where term = any(${add(terms)}::text[])`, key),
+      ),
     ];
     return `select key from (${counts.join(' union all ')}) c order by count, key limit 1`;
   });
