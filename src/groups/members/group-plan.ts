@@ -96,8 +96,8 @@ export function planMembers(
   return { members: order.refs.flatMap((ref) => byRef.get(ref) ?? []) };
 }
 
-/** Names so that each comes after its parents; or names of which each waits for the next, and the last for the first. */
-function inOrder(
+/** Names so that each comes after its parents, all of which are among them; or names of which each waits for the next, and the last for the first. */
+export function inOrder(
   parents: ReadonlyMap<string, readonly string[]>,
 ): { readonly refs: readonly string[] } | { readonly cycle: readonly string[] } {
   const children = new Map<string, string[]>();
