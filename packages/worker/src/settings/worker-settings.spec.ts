@@ -78,6 +78,8 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
   SERVICE_WORKER_RUNTIME: ['process', { runtime: 'process' }],
   SERVICE_WORKER_IMAGE_DAYS: ['0.5', { maxImageAgeMs: 43_200_000 }],
   SERVICE_WORKER_IMAGE_GB: ['0', { maxImageBytes: Infinity }],
+  SERVICE_WORKER_CACHE_GB: ['0.5', { maxCacheBytes: 500_000_000 }],
+  SERVICE_WORKER_FETCH_NETWORKS: ['10.1.0.0/16, fd00::/8', { fetchNetworks: '10.1.0.0/16, fd00::/8' }],
   SERVICE_WORKER_NETWORK: ['bridge', { network: 'bridge' }],
   SERVICE_WORKER_USER: ['1000:1000', { containerUser: '1000:1000' }],
   SERVICE_WORKER_OCI_RUNTIME: ['runsc', { ociRuntime: 'runsc' }],

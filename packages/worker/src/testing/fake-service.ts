@@ -1,6 +1,7 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
+import type { RunArtifacts, Upload } from '../service-api/run-artifacts.js';
 import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
 import { NO_CONSTRAINTS, type Constraints } from '../service-api/constraints.js';
@@ -34,6 +35,7 @@ export interface FakeRun {
   outputs: JsonObject;
   constraints: Constraints;
   container: RunContainer;
+  artifacts?: RunArtifacts;
   state: string;
   attempt: number;
   maxAttempts: number;
@@ -55,6 +57,7 @@ export interface Call {
     | 'getRun'
     | 'getTimeline'
     | 'getSecrets'
+    | 'getUploads'
     | 'postEvent'
     | 'putLogChunk';
   readonly runId?: string;
@@ -63,6 +66,8 @@ export interface Call {
   readonly report?: HeartbeatReport;
   readonly address?: ChunkAddress;
   readonly chunk?: LogChunk;
+  /** Of uploads. */
+  readonly names?: readonly string[];
   /** Of a claim. */
   readonly max?: number | undefined;
   /** Of a claim or a heartbeat. */
@@ -117,6 +122,8 @@ export class FakeService implements ServiceApi {
   key: KeyView = { scopes: ['worker'], workerIds: null };
   /** What it answers to requests for secrets. */
   secrets: RunSecrets = { env: {}, files: {}, registry: null };
+  /** What it answers to requests for uploads; null: files are not configured. */
+  uploads: ((runId: string, name: string, bytes?: number) => Upload) | null = null;
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   /** Bodies of events by run and key. */
@@ -235,6 +242,21 @@ export class FakeService implements ServiceApi {
     });
   }
 
+  getUploads(
+    runId: string,
+    { names, bytes }: { readonly names: readonly string[]; readonly bytes?: number },
+    { workerId, attempt }: RunHolder,
+  ): Promise<Answer<Readonly<Record<string, Upload>>>> {
+    return this.answer({ what: 'getUploads', runId, names }, () => {
+      const { uploads } = this;
+      const run = this.runs.get(runId);
+      if (uploads === null) return { kind: 'unreachable', reason: 'HTTP 503: Files are not configured', status: 503 };
+      if (run?.workerId !== workerId || run.attempt !== attempt)
+        return refused(409, `Run '${runId}' is not assigned to this worker`);
+      return ok(Object.fromEntries(names.map((name) => [name, uploads(runId, name, bytes)])));
+    });
+  }
+
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>> {
     return this.answer({ what: 'postEvent', runId, event, key: reporter.idempotencyKey }, () =>
       this.record(runId, event, reporter),
@@ -311,8 +333,8 @@ export class FakeService implements ServiceApi {
     if (next === undefined) return [];
     next.state = 'ASSIGNED';
     next.workerId = workerId;
-    const { id, image, inputs, constraints, attempt, container } = next;
-    return [{ id, image, inputs, constraints, attempt, container, trace: null }];
+    const { id, image, inputs, constraints, attempt, container, artifacts } = next;
+    return [{ id, image, inputs, constraints, attempt, container, ...(artifacts && { artifacts }), trace: null }];
   }
 
   private record(
