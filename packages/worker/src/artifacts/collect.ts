@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import { lookup } from 'mime-types';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { Semaphore } from '@longshore/common/semaphore';
-import { RunFault, type EndedFiles } from '../runtime/runtime.js';
+import { RunFault, type EndedFiles, type OpenedFile } from '../runtime/runtime.js';
 import { isPattern, type RunArtifacts, type StoredArtifact, type Upload } from '../service-api/run-artifacts.js';
 import { FILES_AT_ONCE } from './fetch-sources.js';
 import { inParallel } from './in-parallel.js';
@@ -122,9 +122,13 @@ async function store(
   signal.throwIfAborted();
   const found = await files.open(path);
   if (found === null) return null;
-  found.content.destroy();
-  const { bytes } = found;
-  return storeFile({ name, path, bytes, open: () => files.open(path) }, first, parts, signal);
+  const unread = [found];
+  const open = async (): Promise<OpenedFile | null> => unread.pop() ?? files.open(path);
+  try {
+    return await storeFile({ name, path, bytes: found.bytes, open }, first, parts, signal);
+  } finally {
+    found.content.destroy();
+  }
 }
 
 /** Sends one file. @param first its URL, if there is one already */

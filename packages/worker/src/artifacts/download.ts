@@ -221,7 +221,7 @@ async function request(
       if (!REDIRECTS.has(answer.statusCode) || typeof location !== 'string') return answer;
       await answer.body.dump();
       if (redirects === MAX_REDIRECTS) throw new NotFetched(`it is behind more than ${MAX_REDIRECTS} redirects`);
-      url = addresses.checkUrl(URL.canParse(location, url) ? new URL(location, url).href : location);
+      url = addresses.checkUrl(URL.canParse(location, url.href) ? new URL(location, url).href : location);
     }
   } catch (error) {
     throw refusalIn(error) ?? error;

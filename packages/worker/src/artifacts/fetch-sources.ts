@@ -32,7 +32,7 @@ export async function fetchSources(
   log: TransferLog,
   signal: AbortSignal,
 ): Promise<Fetched> {
-  await parts.cache.open();
+  if (Object.keys(sources).length > 0) await parts.cache.open();
   const fetching = new Fetching(parts, log);
   try {
     const fetched = await inParallel(Object.entries(sources), signal, (source, stop) =>

@@ -163,7 +163,7 @@ export class FileCache {
 
   /** Keeps the budget. What runs use now stays, and goes later. */
   private async shrink(): Promise<void> {
-    const total = (): number => this.files.values().reduce((sum, { bytes }) => sum + bytes, 0);
+    const total = (): number => [...this.files.values()].reduce((sum, { bytes }) => sum + bytes, 0);
     while (total() > this.maxBytes) if (!(await this.removeOldest())) return;
   }
 

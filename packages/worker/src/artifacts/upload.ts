@@ -113,7 +113,7 @@ class Sending {
 /** An open file that is read piece by piece. */
 class Reading {
   private readonly chunks: AsyncIterator<unknown>;
-  private rest = Buffer.alloc(0);
+  private rest: Buffer = Buffer.alloc(0);
 
   private constructor(private readonly opened: OpenedFile) {
     this.chunks = opened.content[Symbol.asyncIterator]();
@@ -134,7 +134,7 @@ class Reading {
       if (this.rest.length === 0) {
         const { value, done } = await this.chunks.next();
         if (done === true) throw new Error('the file has become shorter');
-        this.rest = Buffer.from(value);
+        if (Buffer.isBuffer(value)) this.rest = value;
       }
       const chunk = this.rest.subarray(0, left);
       this.rest = this.rest.subarray(chunk.length);

@@ -55,7 +55,7 @@ export async function* tarEntries(archive: Readable): AsyncGenerator<TarEntry> {
 
   async function feed(): Promise<void> {
     let total = 0;
-    let last = Buffer.alloc(0);
+    let last: Buffer = Buffer.alloc(0);
     for await (const bytes of archive) {
       if (!Buffer.isBuffer(bytes)) continue;
       for (let at = 0; at < bytes.length; at += SLICE) {

@@ -18,7 +18,7 @@ declare module 'tar-stream' {
 
   export interface Pack extends Readable {
     /** @param written called when there is room for the next one */
-    entry(header: Header, content: string | Buffer, written?: (error?: Error | null) => void): void;
+    entry(header: Header, content?: string | Buffer, written?: (error?: Error | null) => void): void;
     /** @returns what takes the content, of as many bytes as the header says */
     entry(header: Header, written: (error?: Error | null) => void): Writable;
     finalize(): void;

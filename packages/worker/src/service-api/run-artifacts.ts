@@ -68,6 +68,17 @@ export type Upload =
   | { readonly kind: 'whole'; readonly request: SignedRequest }
   | { readonly kind: 'parts'; readonly parts: readonly (SignedRequest & { readonly bytes: number })[] };
 
+/** What a final event says of stored files. */
+export function artifactsPayload(artifacts: readonly StoredArtifact[]): JsonObject {
+  return {
+    artifacts: artifacts.map(({ contentType, etags, ...artifact }) => ({
+      ...artifact,
+      content_type: contentType,
+      ...(etags && { etags: [...etags] }),
+    })),
+  };
+}
+
 /** Whether a path of `out` is a pattern. */
 export function isPattern(path: string): boolean {
   return /[*?]/.test(path);

@@ -1,6 +1,8 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../settings/worker-settings.js';
+import { fetchAddresses } from '../artifacts/download.js';
+import { FileCache } from '../artifacts/file-cache.js';
 import type { GpuReading } from '../claims/resources.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
@@ -39,6 +41,8 @@ export interface HarnessOptions {
   readonly capabilities?: readonly Capability[];
   /** Whether an earlier process had its id; default: no. */
   readonly isSuccessor?: boolean;
+  /** For files that are fetched. */
+  readonly filesFolder?: string;
 }
 
 export function makeHarness({
@@ -46,6 +50,7 @@ export function makeHarness({
   resources = {},
   capabilities,
   isSuccessor = false,
+  filesFolder = '/nonexistent',
 }: HarnessOptions = {}): WorkerHarness {
   const clock = new FakeClock();
   const service = new FakeService(clock);
@@ -68,6 +73,7 @@ export function makeHarness({
         needsRamLimit: settings.needsRamLimit,
         maxRuns: settings.maxRuns,
         isSuccessor,
+        files: { cache: new FileCache(filesFolder, settings.maxCacheBytes), addresses: fetchAddresses(null) },
       }),
     clock,
     logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),

@@ -79,7 +79,7 @@ function sizeIn(bytes: Buffer): number {
 /** Reads a stream in pieces of given lengths. */
 class Bytes {
   private readonly source: AsyncIterator<unknown>;
-  private rest = Buffer.alloc(0);
+  private rest: Buffer = Buffer.alloc(0);
 
   constructor(source: AsyncIterable<unknown>) {
     this.source = source[Symbol.asyncIterator]();
