@@ -236,8 +236,3 @@ function refusalIn(error: unknown): AddressRefused | undefined {
   if (error instanceof AddressRefused) return error;
   return error instanceof Error && error.cause instanceof AddressRefused ? error.cause : undefined;
 }
-
-/** Why a transfer has failed, without its URL. */
-export function transferProblem(error: unknown): string {
-  return errorText(error) || errorCode(error) || 'unknown reason';
-}

@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs';
 import { posix } from 'node:path';
-import { errorText } from '@longshore/common/errors';
+import { errorCode, errorText } from '@longshore/common/errors';
 import { Semaphore } from '@longshore/common/semaphore';
 import { BrokenTar } from '../runtime/tar-entries.js';
 import { RunFault, type FetchedEntry, type FetchedSource } from '../runtime/runtime.js';
 import type { ArtifactSource, NamedFile, RunArtifacts } from '../service-api/run-artifacts.js';
 import { planUnpack, unpackedEntries } from './archive/unpack.js';
 import { download, NotFetched, type DownloadParts, type Wanted } from './download.js';
-import { DiskFull, type StagedFile } from './file-cache.js';
+import type { StagedFile } from './file-cache.js';
 import { inParallel } from './in-parallel.js';
 import { withProgress, type TransferLog } from './progress.js';
 
@@ -104,7 +104,7 @@ class Fetching {
         } catch (error) {
           signal.throwIfAborted();
           if (error instanceof NotFetched) throw notFetched(path, error.message);
-          const why = error instanceof DiskFull ? error.message : `its store does not give it: ${errorText(error)}`;
+          const why = errorText(error) || errorCode(error);
           throw new Error(`The file for '${path}' could not be fetched: ${why}`, { cause: error });
         }
       }),

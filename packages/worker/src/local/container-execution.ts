@@ -147,8 +147,10 @@ export class ContainerExecution extends RunExecution {
         const { signedQueries } = this;
         const own = { image, env, limits, secretNames, signedQueries, artifacts };
         const container = await this.runContainer({ ...spec, ...own });
+        // At once: output that nobody reads at the end of a process is lost.
+        const followed = this.follow(container, step, NOTHING_READ);
         await fetched?.release();
-        return this.follow(container, step, NOTHING_READ);
+        return followed;
       });
     } finally {
       preparing.abort();

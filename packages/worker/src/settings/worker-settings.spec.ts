@@ -34,6 +34,8 @@ test('requires only an API key', () => {
     registryLogins: null,
     maxImageAgeMs: 7 * 86_400_000,
     maxImageBytes: 50_000_000_000,
+    maxCacheBytes: 10_000_000_000,
+    fetchNetworks: null,
     network: 'longshore',
     networks: new Map(),
     volumes: new Map(),

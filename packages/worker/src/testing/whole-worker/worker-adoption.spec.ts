@@ -153,7 +153,7 @@ describe('a container of an earlier process', () => {
     service.logs.store(address, { firstLine: 0, lines, skippedBytes: 0, isLast: false, cursor: '8' });
     await endWithThreeLines({ harness, run, container });
     assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', 'tre', '<end>']);
-    assert.deepEqual(harness.runtime.adoptions, [{ mounts: [], secretFiles: [], cursor: '8' }]);
+    assert.deepEqual(harness.runtime.adoptions, [{ mounts: [], folders: [], secretFiles: [], cursor: '8' }]);
     assert.deepEqual(
       service.callsOf('putLogChunk').map(({ address: sent, chunk }) => [sent?.number, chunk?.cursor]),
       [[1, '12']],
