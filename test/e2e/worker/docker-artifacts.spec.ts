@@ -20,7 +20,11 @@ const file = (path: string, content: string, mode = 0o444): FetchedEntry => ({
   content: Readable.from([Buffer.from(content)]),
 });
 
-const source = (path: string, kind: FetchedSource['kind'], entries: () => readonly FetchedEntry[]): FetchedSource => ({
+const source = (
+  path: string,
+  kind: FetchedSource['kind'],
+  entries: () => readonly FetchedEntry[],
+): FetchedSource => ({
   path,
   kind,
   entries: () => Readable.from(entries()),
@@ -34,7 +38,7 @@ const FETCHED = [
     { kind: 'folder', path: 'src/empty' },
     file('src/run', '#!/bin/sh\necho ran\n', 0o555),
     file('src/none', ''),
-    { kind: 'same', path: 'again', as: 'src/run' },
+    { kind: 'same', path: 'again', as: 'src/run', mode: 0o555 },
     { kind: 'link', path: 'src/l', target: '../again' },
   ]),
 ];
@@ -66,8 +70,15 @@ describe('files in and out of a container of a real engine', skipFor(forTests.sk
     const folder = join(forTests.engine.folder, 'shared');
     mkdirSync(folder, { recursive: true });
     const volumes = new Map([['shared', { kind: 'folder', source: folder, isWritable: true } as const]]);
-    const mounts = [{ path: '/shared', volume: 'shared' }, { path: '/scratch', scratch_mb: 1 }];
-    const { left } = await executed(`${LEAVE}; echo v >/shared/v; echo s >/scratch/s`, { mounts }, { volumes });
+    const mounts = [
+      { path: '/shared', volume: 'shared' },
+      { path: '/scratch', scratch_mb: 1 },
+    ];
+    const { left } = await executed(
+      `${LEAVE}; echo v >/shared/v; echo s >/scratch/s`,
+      { mounts },
+      { volumes },
+    );
     assert.deepEqual({ ...left, '/scratch/s': '2 s\n' }, { ...LEFT, '/scratch/s': left['/scratch/s'] });
   });
 

@@ -18,8 +18,14 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const quick = { ...SYSTEM_CLOCK, sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal) };
-const silent = { ...SYSTEM_CLOCK, sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal) };
+const quick = {
+  ...SYSTEM_CLOCK,
+  sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal),
+};
+const silent = {
+  ...SYSTEM_CLOCK,
+  sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal),
+};
 
 function uploadOf(name: string, bytes: number | undefined): Upload {
   const request = (part: string) => ({
@@ -59,16 +65,23 @@ function collectAll(
       return { bytes: bytes.length, content: Readable.from(chunks) };
     },
     list: async function* (folder) {
-      for (const path of Object.keys(contents)) if (path.startsWith(`${folder}/`)) yield path.slice(folder.length + 1);
+      for (const path of Object.keys(contents))
+        if (path.startsWith(`${folder}/`)) yield path.slice(folder.length + 1);
     },
   };
-  const targets = Object.entries(out).map(([name, target]) => [name, { isRequired: true, isAlways: false, ...target }] as const);
+  const targets = Object.entries(out).map(
+    ([name, target]) => [name, { isRequired: true, isAlways: false, ...target }] as const,
+  );
   return collect(Object.fromEntries(targets), hasSucceeded, files, parts, new AbortController().signal);
 }
 
 /** Contents of the store by names, without the marks of URLs. */
 const objects = (): Record<string, string> =>
-  Object.fromEntries([...store.objects].map(([path, content]) => [path.replace(/%3F.*/, ''), content.toString()]));
+  Object.fromEntries(
+    [...store.objects].map(([path, content]) => [path.replace(/%3F.*/, ''), content.toString()]),
+  );
+
+const named = (names: readonly string[]) => Object.fromEntries(names.map((name) => [`/out/${name}`, 'x']));
 
 describe('what a run leaves', () => {
   it('is stored under its name, with size, checksum and type, and a line of the log', async () => {
@@ -78,15 +91,36 @@ describe('what a run leaves', () => {
     );
     assert.deepEqual(missing, []);
     assert.deepEqual(stored, [
-      { name: 'model', path: '/out/model.json', bytes: 2, contentType: 'application/json', sha256: sha256('{}') },
-      { name: 'plots/a.png', path: '/out/plots/a.png', bytes: 1, contentType: 'image/png', sha256: sha256('a') },
-      { name: 'plots/b.png', path: '/out/plots/b.png', bytes: 0, contentType: 'image/png', sha256: sha256('') },
+      {
+        name: 'model',
+        path: '/out/model.json',
+        bytes: 2,
+        contentType: 'application/json',
+        sha256: sha256('{}'),
+      },
+      {
+        name: 'plots/a.png',
+        path: '/out/plots/a.png',
+        bytes: 1,
+        contentType: 'image/png',
+        sha256: sha256('a'),
+      },
+      {
+        name: 'plots/b.png',
+        path: '/out/plots/b.png',
+        bytes: 0,
+        contentType: 'image/png',
+        sha256: sha256(''),
+      },
     ]);
     assert.deepEqual(objects(), { '/model': '{}', '/plots/a.png': 'a', '/plots/b.png': '' });
     assert.ok(store.requests.every(({ headers }) => headers['x-signed'] === 'yes'));
     assert.match(notes.toSorted()[0] ?? '', /^stored model \(\/out\/model.json\): 2 bytes in \d+\.\d s$/);
     assert.ok(!notes.join().includes('signature'));
-    assert.deepEqual(asked.map(({ names }) => names), [['model', 'plots/a.png', 'plots/b.png']]);
+    assert.deepEqual(
+      asked.map(({ names }) => names),
+      [['model', 'plots/a.png', 'plots/b.png']],
+    );
   });
 
   it('is missing where it is required and not there', async () => {
@@ -131,7 +165,11 @@ describe('what a run leaves', () => {
     let count = 0;
     store.onRequest = () => ((count += 1) === 2 ? { status: 500 } : undefined);
     const { stored } = await collectAll({ big: { path: '/big.bin' } }, { '/big.bin': content });
-    const pieces = [content.subarray(0, 4_000_000), content.subarray(4_000_000, 8_000_000), content.subarray(8_000_000)];
+    const pieces = [
+      content.subarray(0, 4_000_000),
+      content.subarray(4_000_000, 8_000_000),
+      content.subarray(8_000_000),
+    ];
     assert.deepEqual(asked.at(-1), { names: ['big'], bytes: 9_000_000 });
     assert.deepEqual(stored, [
       {
@@ -147,16 +185,21 @@ describe('what a run leaves', () => {
   });
 
   it('may be 1,000 files of a run, with paths of 512 bytes without control characters', async () => {
-    const named = (names: readonly string[]) => Object.fromEntries(names.map((name) => [`/out/${name}`, 'x']));
     const refused = async (names: readonly string[], message: RegExp): Promise<void> =>
       assert.rejects(collectAll({ all: { path: '/out/**' } }, named(names)), (error: Error) => {
         assert.ok(error instanceof RunFault);
         return message.test(error.message);
       });
-    await refused(Array.from({ length: 1001 }, (_, index) => `${index}`), /more than 1000 files/);
+    await refused(
+      Array.from({ length: 1001 }, (_, index) => `${index}`),
+      /more than 1000 files/,
+    );
     await refused([`d/${'ü'.repeat(256)}`], /path of more than 512 bytes/);
     await refused(['a\nb'], /control characters/);
-    const { stored } = await collectAll({ all: { path: '/out/**' } }, named(Array.from({ length: 150 }, (_, i) => `${i}`)));
+    const { stored } = await collectAll(
+      { all: { path: '/out/**' } },
+      named(Array.from({ length: 150 }, (_, i) => `${i}`)),
+    );
     assert.deepEqual([stored.length, asked.at(-1)?.names.length], [150, 50]);
   });
 });

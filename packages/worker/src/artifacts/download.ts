@@ -117,12 +117,13 @@ class Receiving {
 
   async write(chunk: Buffer): Promise<void> {
     const { bytes: total } = this.wanted;
-    if (total !== null && this.bytes + chunk.length > total) throw new NotFetched(`it has more than ${total} bytes`);
+    if (total !== null && this.bytes + chunk.length > total)
+      throw new NotFetched(`it has more than ${total} bytes`);
     if (this.bytes >= this.roomAt) {
       await this.cache.makeRoom(0);
       this.roomAt = this.bytes + ROOM_EVERY;
     }
-    for (let at = 0; at < chunk.length; ) {
+    for (let at = 0; at < chunk.length;) {
       const { bytesWritten } = await this.file.handle.write(chunk, at, chunk.length - at, this.bytes + at);
       at += bytesWritten;
     }
@@ -142,7 +143,8 @@ class Receiving {
   /** @throws NotFetched when it is not what was wanted */
   check(): void {
     const { bytes, sha256 } = this.wanted;
-    if (bytes !== null && this.bytes !== bytes) throw new NotFetched(`it has ${this.bytes} bytes, not ${bytes}`);
+    if (bytes !== null && this.bytes !== bytes)
+      throw new NotFetched(`it has ${this.bytes} bytes, not ${bytes}`);
     const found = this.hash.digest('hex');
     if (sha256 !== null && found !== sha256) throw new NotFetched(`its checksum is ${found}, not ${sha256}`);
   }
@@ -173,9 +175,11 @@ async function receive(
     await state.restart();
     throw new Error(`the store gives no rest of it (HTTP ${status})`);
   }
-  const isRefusal = status >= 300 && status < 500 && !RETRYABLE.has(status);
-  throw new (isRefusal ? NotFetched : Error)(
-    status === 404 || status === 410 ? `it is not there (HTTP ${status})` : `its store answers HTTP ${status}`,
+  const isFault = status >= 300 && status < 500 && !RETRYABLE.has(status);
+  throw new (isFault ? NotFetched : Error)(
+    status === 404 || status === 410
+      ? `it is not there (HTTP ${status})`
+      : `its store answers HTTP ${status}`,
   );
 }
 
@@ -220,7 +224,8 @@ async function request(
       const { location } = answer.headers;
       if (!REDIRECTS.has(answer.statusCode) || typeof location !== 'string') return answer;
       await answer.body.dump();
-      if (redirects === MAX_REDIRECTS) throw new NotFetched(`it is behind more than ${MAX_REDIRECTS} redirects`);
+      if (redirects === MAX_REDIRECTS)
+        throw new NotFetched(`it is behind more than ${MAX_REDIRECTS} redirects`);
       url = addresses.checkUrl(URL.canParse(location, url.href) ? new URL(location, url).href : location);
     }
   } catch (error) {

@@ -22,8 +22,14 @@ let folder = '';
 let store: FileServer;
 let cache: FileCache;
 let notes: string[] = [];
-const quick = { ...SYSTEM_CLOCK, sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal) };
-const silent = { ...SYSTEM_CLOCK, sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal) };
+const quick = {
+  ...SYSTEM_CLOCK,
+  sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal),
+};
+const silent = {
+  ...SYSTEM_CLOCK,
+  sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal),
+};
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'fetch-'));
@@ -39,11 +45,18 @@ afterEach(async () => {
 
 const stored = (path: string, more: Partial<ArtifactSource> = {}): ArtifactSource => {
   const content = store.objects.get(path);
-  const known = content === undefined ? { bytes: null, sha256: null } : { bytes: content.length, sha256: sha256(content) };
+  const known =
+    content === undefined
+      ? { bytes: null, sha256: null }
+      : { bytes: content.length, sha256: sha256(content) };
   return { get: { url: store.urlOf(path), ...known }, url: null, sha256: null, isUnpacked: false, ...more };
 };
 
-function fetchAll(sources: Record<string, ArtifactSource>, signal = going, networks: string | null = null): Promise<Fetched> {
+function fetchAll(
+  sources: Record<string, ArtifactSource>,
+  signal = going,
+  networks: string | null = null,
+): Promise<Fetched> {
   const parts = { cache, addresses: fetchAddresses(networks), clock: quick, random: () => 0 };
   return fetchSources(sources, parts, { clock: silent, note: (text) => void notes.push(text) }, signal);
 }
@@ -51,9 +64,9 @@ function fetchAll(sources: Record<string, ArtifactSource>, signal = going, netwo
 /** What a source puts at paths: contents with modes. */
 async function contents({ sources }: Fetched): Promise<Record<string, string>> {
   const found: Record<string, string> = {};
-  for (const { path, entries } of sources)
-    for await (const entry of entries()) {
-      const place = join(path, entry.path);
+  for (const source of sources)
+    for await (const entry of source.entries()) {
+      const place = join(source.path, entry.path);
       if (entry.kind !== 'file') found[place] = entry.kind;
       else found[place] = `${sha256(await buffer(entry.content))} ${entry.bytes} ${entry.mode.toString(8)}`;
     }
@@ -78,7 +91,10 @@ describe('files of a run', () => {
     assert.deepEqual(await contents(await fetchAll({ '/a': stored('/data') })), { '/a': shown(BYTES) });
     const ranges = store.requests.map(({ headers }) => headers.range);
     assert.equal(ranges.length, 5);
-    assert.ok(ranges.slice(1).every((range) => /^bytes=[1-9]\d*-$/.test(range ?? '')), ranges.join());
+    assert.ok(
+      ranges.slice(1).every((range) => /^bytes=[1-9]\d*-$/.test(range ?? '')),
+      ranges.join(),
+    );
     assert.ok(store.requests.slice(1).every(({ headers }) => headers['if-range'] !== undefined));
   });
 
@@ -120,7 +136,11 @@ describe('files of a run', () => {
 
   for (const [what, source, why] of [
     ['is not there', () => stored('/none'), /'\/a' cannot be fetched: it is not there \(HTTP 404\)/],
-    ['has another checksum', () => stored('/data', { sha256: 'f'.repeat(64) }), /its checksum is [0-9a-f]{64}, not f{64}/],
+    [
+      'has another checksum',
+      () => stored('/data', { sha256: 'f'.repeat(64) }),
+      /its checksum is [0-9a-f]{64}, not f{64}/,
+    ],
     [
       'has more bytes',
       () => stored('/data', { get: { url: store.urlOf('/data'), bytes: 5, sha256: null } }),
@@ -147,7 +167,12 @@ describe('files of a run', () => {
 
   it('of a folder are below its path, in folders of their own', async () => {
     store.objects.set('/one', Buffer.from('1'));
-    const get = ['a/b/one', 'two'].map((name) => ({ name, url: store.urlOf('/one'), bytes: 1, sha256: null }));
+    const get = ['a/b/one', 'two'].map((name) => ({
+      name,
+      url: store.urlOf('/one'),
+      bytes: 1,
+      sha256: null,
+    }));
     const found = await contents(await fetchAll({ '/in': stored('/one', { get }) }));
     const one = shown(Buffer.from('1'));
     assert.deepEqual(found, { '/in/a': 'folder', '/in/a/b': 'folder', '/in/a/b/one': one, '/in/two': one });
@@ -200,7 +225,8 @@ describe('the cache', () => {
   });
 
   it('keeps its budget: the least recently used goes first, and nothing that a run uses', async () => {
-    for (const name of ['/1', '/2', '/3', '/4']) store.objects.set(name, Buffer.concat([BYTES, Buffer.from(name)]));
+    for (const name of ['/1', '/2', '/3', '/4'])
+      store.objects.set(name, Buffer.concat([BYTES, Buffer.from(name)]));
     const used = await fetchAll({ '/1': stored('/1') });
     for (const name of ['/2', '/3', '/2', '/4']) await (await fetchAll({ [name]: stored(name) })).release();
     const names = ['/1', '/2', '/4'].map((name) => sha256(store.objects.get(name) ?? ''));
@@ -226,16 +252,26 @@ describe('the cache', () => {
   });
 });
 
-describe('a URL of a user', () => {
-  const foreign = (url: string): Promise<Fetched> =>
-    fetchAll({ '/a': { get: null, url, sha256: 'f'.repeat(64), isUnpacked: false } });
+const foreign = (
+  url: string,
+  more: Partial<ArtifactSource> = {},
+  networks: string | null = null,
+): Promise<Fetched> =>
+  fetchAll({ '/a': { get: null, url, sha256: 'f'.repeat(64), isUnpacked: false, ...more } }, going, networks);
 
+describe('a URL of a user', () => {
   it('is not fetched from addresses that are not public, whatever name leads there', async () => {
-    await assert.rejects(foreign('https://127.0.0.1:1/x'), /neither public nor in SERVICE_WORKER_FETCH_NETWORKS/);
+    await assert.rejects(
+      foreign('https://127.0.0.1:1/x'),
+      /neither public nor in SERVICE_WORKER_FETCH_NETWORKS/,
+    );
     await assert.rejects(foreign('http://example.com/x'), /url must be an https URL/);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- one form of the overloaded function
-    vi.spyOn(dns, 'lookup').mockImplementation(((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
-      callback(null, [{ address: '10.0.0.1', family: 4 }])) as unknown as typeof dns.lookup);
+    vi.spyOn(dns, 'lookup').mockImplementation(((
+      _name: string,
+      _options: object,
+      callback: (error: null, found: object[]) => void,
+    ) => callback(null, [{ address: '10.0.0.1', family: 4 }])) as unknown as typeof dns.lookup);
     await assert.rejects(foreign('https://files.example.com/x'), (error: Error) => {
       assert.ok(error instanceof RunFault, error.message);
       return error.message.includes('neither public nor in SERVICE_WORKER_FETCH_NETWORKS');

@@ -59,8 +59,7 @@ class Fetching {
     const { get } = source;
     if (get !== null && 'length' in get) return this.fetchFolder(path, get, signal);
     const file = await this.fetchFile(path, wantedOf(path, source), signal);
-    if (!source.isUnpacked)
-      return { path, kind: 'file', entries: () => filesOf([{ name: '', file }]) };
+    if (!source.isUnpacked) return { path, kind: 'file', entries: () => filesOf([{ name: '', file }]) };
     try {
       const plan = await planUnpack(file.path, signal);
       return { path, kind: 'folder', entries: () => unpackedEntries(file.path, plan) };

@@ -1,6 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { chmod, mkdir, open, readdir, rename, rm, stat, statfs, utimes, type FileHandle } from 'node:fs/promises';
+import {
+  chmod,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  rm,
+  stat,
+  statfs,
+  utimes,
+  type FileHandle,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { Semaphore } from '@longshore/common/semaphore';
 
@@ -108,7 +119,7 @@ export class FileCache {
     for (;;) {
       const { bavail, bsize } = await statfs(this.incoming);
       if (bavail * bsize - bytes >= RESERVE) return;
-      if (!(await this.removeOldest())) throw new DiskFull("the disk of the worker has no space for it");
+      if (!(await this.removeOldest())) throw new DiskFull('the disk of the worker has no space for it');
     }
   }
 

@@ -4,7 +4,12 @@ import { parsePattern } from './pattern.js';
 
 test.each([
   ['/out/*.png', '/out', ['a.png', '.png', 'ü.png'], ['a.jpg', 'b/a.png', 'png']],
-  ['/out/run-?/loss.csv', '/out', ['run-1/loss.csv'], ['run-12/loss.csv', 'run-/loss.csv', 'run-1/x/loss.csv']],
+  [
+    '/out/run-?/loss.csv',
+    '/out',
+    ['run-1/loss.csv'],
+    ['run-12/loss.csv', 'run-/loss.csv', 'run-1/x/loss.csv'],
+  ],
   ['/out/**', '/out', ['a', 'a/b/c'], []],
   ['/out/**/*.pt', '/out', ['a.pt', 'x/y/a.pt'], ['a.ptx', 'x/a.p']],
   ['/out/a*b*c', '/out', ['abc', 'aXbYbZc'], ['abcd', 'ac', 'a/b/c']],

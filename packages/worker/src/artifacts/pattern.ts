@@ -13,17 +13,22 @@ export function parsePattern(path: string): PathPattern {
   const parts = path.split('/').slice(1);
   const first = parts.findIndex(isPattern);
   const pattern = parts.slice(first);
-  const rules: PartRules<string, string> = { isAny: (part) => part === '**', fits: fitsPart };
   return {
     folder: `/${parts.slice(0, first).join('/')}`,
-    matches: (relative) => fitsAll(pattern, relative.split('/'), rules),
+    matches: (relative) => fitsAll(pattern, relative.split('/'), PARTS),
   };
 }
 
+const PARTS: PartRules<string, string> = { isAny: (part) => part === '**', fits: fitsPart };
+
 function fitsPart(pattern: string, name: string): boolean {
-  const isOne = (wanted: string, given: string): boolean => wanted === '?' || wanted === given;
-  return fitsAll([...pattern], [...name], { isAny: (character) => character === '*', fits: isOne });
+  return fitsAll([...pattern], [...name], CHARACTERS);
 }
+
+const CHARACTERS: PartRules<string, string> = {
+  isAny: (character) => character === '*',
+  fits: (wanted, given) => wanted === '?' || wanted === given,
+};
 
 interface PartRules<P, T> {
   /** Whether an element of a pattern stands for any number of items. */
@@ -32,11 +37,15 @@ interface PartRules<P, T> {
 }
 
 /** In time that grows with the product of both lengths, at most: only the last of several `any` is tried again. */
-function fitsAll<P, T>(pattern: readonly P[], items: readonly T[], { isAny, fits }: PartRules<P, T>): boolean {
+function fitsAll<P, T>(
+  pattern: readonly P[],
+  items: readonly T[],
+  { isAny, fits }: PartRules<P, T>,
+): boolean {
   let at = 0;
   let any = -1;
   let tried = 0;
-  for (let index = 0; index < items.length; ) {
+  for (let index = 0; index < items.length;) {
     const [wanted] = pattern.slice(at, at + 1);
     const [item] = items.slice(index, index + 1);
     if (at < pattern.length && wanted !== undefined && isAny(wanted)) {

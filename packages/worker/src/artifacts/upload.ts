@@ -130,7 +130,7 @@ class Reading {
 
   /** @param onChunk called before a chunk is given */
   async *take(bytes: number, onChunk: (chunk: Buffer) => void): AsyncGenerator<Buffer> {
-    for (let left = bytes; left > 0; ) {
+    for (let left = bytes; left > 0;) {
       if (this.rest.length === 0) {
         const { value, done } = await this.chunks.next();
         if (done === true) throw new Error('the file has become shorter');

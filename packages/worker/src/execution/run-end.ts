@@ -70,7 +70,8 @@ async function reportCompleted(
   send: Send,
   logger: Logger,
 ): Promise<RunEnd> {
-  const event = (told: OutputChange | null): RunEvent => withArtifacts(completedEvent(outputs, told), artifacts);
+  const event = (told: OutputChange | null): RunEvent =>
+    withArtifacts(completedEvent(outputs, told), artifacts);
   let delivery = await send(event(change));
   if (change !== null && delivery.kind === 'refused' && delivery.status === 413)
     delivery = await send(event(BRIEFLY));

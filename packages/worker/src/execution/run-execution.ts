@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -7,7 +6,7 @@ import type { EventLimits } from '../logs/event-forwarder.js';
 import type { ShipperOptions } from '../logs/log-shipper.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import type { ContainerExit, ContainerTimes, LogLine } from '../runtime/runtime.js';
-import { storeFile, type CollectParts } from '../artifacts/collect.js';
+import type { CollectParts } from '../artifacts/collect.js';
 import type { TransferLog } from '../artifacts/progress.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import { signedQueries } from '../secrets/signed-urls.js';
@@ -33,7 +32,8 @@ import { HELD_BACK, heldBackLines, withoutTexts } from './held-back.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
 import { lossReason, pollRun, RunRequests } from './run-requests.js';
-import { LARGE_OUTPUTS, type LargeOutputs, type RunOutputs } from './run-outputs.js';
+import { keepOutputs } from './large-outputs.js';
+import type { LargeOutputs, RunOutputs } from './run-outputs.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
 import type { Capability } from '@longshore/client/constants';
 
@@ -327,8 +327,10 @@ export abstract class RunExecution {
     outputFile: Buffer | null,
     artifacts: readonly StoredArtifact[] = [],
   ): Promise<Outcome> {
-    const keep = (): ReturnType<LargeOutputs['keep']> => this.keepOutputs();
-    return this.stopSignal.abortable(this.shared.outputs.read(outputFile, this.secretMask, { artifacts, keep }));
+    const keep: LargeOutputs['keep'] = () => keepOutputs(this.storing, this.logger, this.stopSignal.signal);
+    return this.stopSignal.abortable(
+      this.shared.outputs.read(outputFile, this.secretMask, { artifacts, keep }),
+    );
   }
 
   /** How files of the run are sent to its store. */
@@ -341,24 +343,6 @@ export abstract class RunExecution {
 
   protected get transferLog(): TransferLog {
     return { clock: this.shared.context.clock, note: (text) => this.log.note(text) };
-  }
-
-  private async keepOutputs(): ReturnType<LargeOutputs['keep']> {
-    const { storing } = this;
-    const { signal } = this.stopSignal;
-    try {
-      const { [LARGE_OUTPUTS]: first } = await storing.getUploads([LARGE_OUTPUTS]);
-      return async (text) => {
-        const open = async () => ({ bytes: text.length, content: Readable.from([text]) });
-        const file = { name: LARGE_OUTPUTS, path: 'output.json', bytes: text.length, open };
-        this.log.note(`the outputs are larger than the service takes: they are kept as the artifact ${LARGE_OUTPUTS}`);
-        return storeFile(file, first, storing, signal);
-      };
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      this.logger.info({ reason: error.message }, 'outputs that are too large cannot be kept as an artifact');
-      return null;
-    }
   }
 
   /** The outcome of a container that ended with another exit code than 0. */

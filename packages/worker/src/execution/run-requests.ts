@@ -51,7 +51,9 @@ export class RunRequests {
    */
   async getRun(attempt: number | null): Promise<RunView> {
     const { api, workerId } = this.context;
-    const answer = await this.untilAnswered('the run', () => api.getRun(this.claimed.id, { workerId, attempt }));
+    const answer = await this.untilAnswered('the run', () =>
+      api.getRun(this.claimed.id, { workerId, attempt }),
+    );
     if (answer.kind === 'refused')
       throw new Refused(`The service refused to show the run (${answer.status}): ${answer.detail}`);
     const why = lossReason(answer.value, workerId, attempt);

@@ -1,5 +1,3 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
-import { collect, type Collected } from '../artifacts/collect.js';
 import type { DownloadParts } from '../artifacts/download.js';
 import { fetchSources, type Fetched } from '../artifacts/fetch-sources.js';
 import { foldersOf } from '../artifacts/places.js';
@@ -10,7 +8,6 @@ import {
   MachineUnable,
   NO_TIMES,
   NOTHING_READ,
-  RunFault,
   usesGpus,
   type AdoptedContainer,
   type ContainerTimes,
@@ -24,12 +21,14 @@ import {
 } from '../runtime/runtime.js';
 import { errorText } from '@longshore/common/errors';
 import type { TracedStep } from '../execution/execution-trace.js';
-import { failedJob, outcomeOfError, Unsuitable, type Outcome } from '../execution/outcome.js';
+import { failedJob, Unsuitable, type Outcome } from '../execution/outcome.js';
 import type { RunEnd } from '../execution/run-end.js';
 import { Stopped, type StopReason } from '../execution/stop-signal.js';
 import { RecordedEvents } from '../logs/event-forwarder.js';
 import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
+import { collectFiles, outcomeWith, placesOf, untilFetched, withArtifacts } from './attempt-artifacts.js';
+import { gpusPayload } from './gpus-payload.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import {
@@ -136,8 +135,7 @@ export class ContainerExecution extends RunExecution {
       const view = await viewed;
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
       fetched = await this.fetchFiles(viewed);
-      const { artifacts: asked } = this.claimed;
-      const artifacts = asked ? { fetched: fetched.sources, folders: foldersOf(asked) } : null;
+      const artifacts = placesOf(this.claimed.artifacts, fetched);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
       return await this.trace.step('container', async (step) => {
         const spec = runSpec(this.claimed, view, secrets, step.context);
@@ -161,16 +159,15 @@ export class ContainerExecution extends RunExecution {
   /** Fetches the files of the run to the disk of this machine. */
   private async fetchFiles(viewed: Promise<RunView>): Promise<Fetched> {
     const { context, files } = this.parts;
-    const sources = this.claimed.artifacts?.in ?? {};
-    const { signal } = this.stopSignal;
+    const { in: sources = {} } = this.claimed.artifacts ?? {};
     const over = new AbortController();
-    if (Object.keys(sources).length > 0) void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
-    try {
-      const fetching = fetchSources(sources, { ...context, ...files }, this.transferLog, signal);
-      return await this.trace.step('fetch files', () => this.stopSignal.abortable(fetching));
-    } finally {
-      over.abort();
-    }
+    if (Object.keys(sources).length > 0)
+      void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
+    const parts = { ...context, ...files };
+    const fetching = fetchSources(sources, parts, this.transferLog, this.stopSignal.signal);
+    return this.trace
+      .step('fetch files', () => untilFetched(fetching, this.stopSignal))
+      .finally(() => over.abort());
   }
 
   /** A container that has ended stays until its end is reported, so that no crash loses its outputs. */
@@ -357,42 +354,18 @@ export class ContainerExecution extends RunExecution {
     step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
-    const { left, problem } = await this.collectFiles(container, exit.exitCode === 0);
+    const files = { artifacts: this.claimed.artifacts, hasSucceeded: exit.exitCode === 0 };
+    const { left, problem } = await this.trace.step('store files', () =>
+      collectFiles(container, files, this.storing, this.stopSignal),
+    );
     if (exit.exitCode !== 0) {
       if (problem !== null) this.log.note(errorText(problem));
       return withArtifacts(this.failedExit(exit, this.claimed.constraints.ramMb), left);
     }
-    try {
-      if (problem !== null) throw problem;
-      return await this.completed(await this.stopSignal.abortable(container.readOutputs()), left);
-    } catch (error) {
-      if (error instanceof Stopped) throw error;
-      return withArtifacts(outcomeOfError(error), left);
-    }
+    return outcomeWith(left, problem, async () =>
+      this.completed(await this.stopSignal.abortable(container.readOutputs()), left),
+    );
   }
-
-  /** Sends what the ended container leaves to the store. @throws Stopped */
-  private async collectFiles(
-    container: RunningContainer,
-    hasSucceeded: boolean,
-  ): Promise<{ readonly left: Collected['stored']; readonly problem: unknown }> {
-    const out = this.claimed.artifacts?.out ?? {};
-    if (!Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways)) return { left: [], problem: null };
-    const { signal } = this.stopSignal;
-    try {
-      const collecting = container.readFiles((files) => collect(out, hasSucceeded, files, this.storing, signal));
-      const { stored, missing } = await this.trace.step('store files', () => this.stopSignal.abortable(collecting));
-      const problem = missing.length === 0 ? null : new RunFault(`The run has not left ${missing.join(', ')}`);
-      return { left: stored, problem };
-    } catch (error) {
-      if (error instanceof Stopped) throw error;
-      return { left: [], problem: error };
-    }
-  }
-}
-
-function withArtifacts(outcome: Outcome, artifacts: Collected['stored']): Outcome {
-  return outcome.kind === 'failed' && artifacts.length > 0 ? { ...outcome, artifacts } : outcome;
 }
 
 interface Preparation {
@@ -410,10 +383,3 @@ const GONE = 'The worker was restarted, and the container of the attempt is not 
 const NONE_RECORDED = new RecordedEvents([], 1);
 
 const NEVER = new Promise<never>(() => undefined);
-
-/** What STARTED says of the GPUs of a run; their list where it has several, or has one alone. */
-function gpusPayload(ids: readonly number[], isExclusive: boolean): JsonObject {
-  const [first] = ids;
-  if (first === undefined) return {};
-  return { gpu_id: first, ...((isExclusive || ids.length > 1) && { gpu_ids: [...ids] }) };
-}

@@ -73,7 +73,7 @@ export type FetchedEntry =
   /** @property target relative to the folder of the link */
   | { readonly kind: 'link'; readonly path: string; readonly target: string }
   /** @property as path of a file before it that it is another name of */
-  | { readonly kind: 'same'; readonly path: string; readonly as: string };
+  | { readonly kind: 'same'; readonly path: string; readonly as: string; readonly mode: number };
 
 /** A source of a run's files that is fetched. */
 export interface FetchedSource {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { extract, type Header } from 'tar-stream';
 
 /** An entry of an archive. What is left of its content is passed over when the next one is asked for. */
@@ -26,10 +26,17 @@ export class BrokenTar extends Error {}
 export async function* tarEntries(archive: Readable): AsyncGenerator<TarEntry> {
   const parser = extract();
   const state = new Parsing();
-  parser.on('entry', (header, content, next) => {
+  parser.on('entry', (header, source, next) => {
+    // Those of the package never tell that they are destroyed.
+    const content = source.pipe(new PassThrough());
     // Whoever does not read it hears of the failure from the generator.
     content.on('error', () => undefined);
-    state.add({ header, content, next });
+    const pass = (): void => {
+      source.unpipe(content);
+      source.resume();
+      next();
+    };
+    state.add({ header, content, pass });
   });
   const failed = new Promise<never>((_resolve, reject) => {
     parser.on('error', (error: Error) => reject(new BrokenTar(error.message)));
@@ -45,8 +52,7 @@ export async function* tarEntries(archive: Readable): AsyncGenerator<TarEntry> {
       const entry = await state.next();
       if (entry === null) return;
       yield entry;
-      entry.content.resume();
-      entry.next();
+      entry.pass();
     }
   } finally {
     archive.destroy();
@@ -79,7 +85,8 @@ export async function* tarEntries(archive: Readable): AsyncGenerator<TarEntry> {
 }
 
 interface Parsed extends TarEntry {
-  readonly next: () => void;
+  /** Goes on with the next one. */
+  readonly pass: () => void;
 }
 
 /** Hands entries from the parser to the reader, one at a time. */
@@ -103,14 +110,15 @@ class Parsing {
 
   passed(bytes: number): void {
     this.room -= bytes;
-    if (this.room < 0) throw new BrokenTar('it has a header of more than 1 MiB, or more than that behind its end');
+    if (this.room < 0)
+      throw new BrokenTar('it has a header of more than 1 MiB, or more than that behind its end');
   }
 
   end(error: unknown): void {
     if (this.over) return;
     this.over = true;
     this.error = error;
-    if (error !== null) this.current?.content.emit('error', error);
+    if (error instanceof Error) this.current?.content.destroy(error);
     this.wake();
   }
 

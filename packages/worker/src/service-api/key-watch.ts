@@ -63,8 +63,7 @@ export class KeyWatch {
       listHeld: (id) => settle(service.listHeld(id), 'held runs'),
       getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
       getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
-      getUploads: (id, request, holder) =>
-        settle(service.getUploads(id, request, holder), `uploads ${id}`),
+      getUploads: (id, request, holder) => settle(service.getUploads(id, request, holder), `uploads ${id}`),
       postEvent: (id, event, reporter) =>
         settleReport(service.postEvent(id, event, reporter), `event ${id} ${reporter.idempotencyKey}`),
       putLogChunk: (address, chunk, signal) =>

@@ -170,6 +170,8 @@ function readUpload(upload: JsonObject): Upload | undefined {
 
 function readRequest({ method, url, headers = {} }: JsonObject): SignedRequest | undefined {
   if (typeof url !== 'string' || !isJsonObject(headers)) return undefined;
-  const texts = Object.entries(headers).map(([name, value]) => [name, String(value)] as const);
+  const texts = Object.entries(headers).flatMap(([name, value]) =>
+    typeof value === 'string' ? [[name, value] as const] : [],
+  );
   return { method: typeof method === 'string' ? method : 'PUT', url, headers: Object.fromEntries(texts) };
 }

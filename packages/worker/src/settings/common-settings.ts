@@ -1,6 +1,6 @@
-import { parseNetworks } from '@longshore/common/networks';
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { CONTAINER_SETTINGS } from './container-settings.js';
+import { FILE_SETTINGS } from './file-settings.js';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
 import {
   imagePatterns,
@@ -167,25 +167,7 @@ export const COMMON_SETTINGS = {
     ),
     check: limitOf(1_000_000, GB),
   },
-  maxCacheBytes: {
-    ...number(
-      'SERVICE_WORKER_CACHE_GB',
-      { min: 0, max: 1_000_000, default: 10, of: 'GB (10^9 bytes)' },
-      'Size of the cache of files that runs fetch (`artifacts`), in the folder of SERVICE_WORKER_STATE_DIR; beyond it, those used least recently are removed. With 0, none is kept.',
-    ),
-    check: (value: SettingValue) => {
-      const count = within(0, 1_000_000)(value);
-      return count === undefined ? undefined : count * GB;
-    },
-  },
-  fetchNetworks: optional(
-    'SERVICE_WORKER_FETCH_NETWORKS',
-    {
-      allowed: 'a comma-separated list of networks in CIDR notation',
-      check: (value) => (parseNetworks(String(value)) === undefined ? undefined : String(value)),
-    },
-    'Networks that are not public and from which runs may fetch a `url` of their option `artifacts`, such as 10.1.0.0/16; when unset, public addresses only.',
-  ),
+  ...FILE_SETTINGS,
   network: text(
     'SERVICE_WORKER_NETWORK',
     {

@@ -1,10 +1,11 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
-import type { RunArtifacts, Upload } from '../service-api/run-artifacts.js';
+import type { Upload } from '../service-api/run-artifacts.js';
 import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
-import { NO_CONSTRAINTS, type Constraints } from '../service-api/constraints.js';
+import type { FakeRun } from './fake-run.js';
+import { signUploads, type SignUpload } from './fake-uploads.js';
+import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import type {
   Answer,
   ChunkAddress,
@@ -27,24 +28,6 @@ import type {
   ServiceApi,
   TimelineEntry,
 } from '../service-api/service-api.js';
-
-export interface FakeRun {
-  readonly id: string;
-  image: string;
-  inputs: JsonObject;
-  outputs: JsonObject;
-  constraints: Constraints;
-  container: RunContainer;
-  artifacts?: RunArtifacts;
-  state: string;
-  attempt: number;
-  maxAttempts: number;
-  failures: number;
-  workerId: string | null;
-  selector: readonly string[];
-  mustStartInTime: boolean;
-  readonly timeline: (RunEvent & { readonly attempt: number })[];
-}
 
 /** One request that reached the fake service. */
 export interface Call {
@@ -123,7 +106,7 @@ export class FakeService implements ServiceApi {
   /** What it answers to requests for secrets. */
   secrets: RunSecrets = { env: {}, files: {}, registry: null };
   /** What it answers to requests for uploads; null: files are not configured. */
-  uploads: ((runId: string, name: string, bytes?: number) => Upload) | null = null;
+  uploads: SignUpload | null = null;
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   /** Bodies of events by run and key. */
@@ -244,17 +227,11 @@ export class FakeService implements ServiceApi {
 
   getUploads(
     runId: string,
-    { names, bytes }: { readonly names: readonly string[]; readonly bytes?: number },
-    { workerId, attempt }: RunHolder,
+    request: { readonly names: readonly string[]; readonly bytes?: number },
+    holder: RunHolder,
   ): Promise<Answer<Readonly<Record<string, Upload>>>> {
-    return this.answer({ what: 'getUploads', runId, names }, () => {
-      const { uploads } = this;
-      const run = this.runs.get(runId);
-      if (uploads === null) return { kind: 'unreachable', reason: 'HTTP 503: Files are not configured', status: 503 };
-      if (run?.workerId !== workerId || run.attempt !== attempt)
-        return refused(409, `Run '${runId}' is not assigned to this worker`);
-      return ok(Object.fromEntries(names.map((name) => [name, uploads(runId, name, bytes)])));
-    });
+    const call = { what: 'getUploads', runId, names: request.names } as const;
+    return this.answer(call, () => signUploads(this.uploads, this.runs.get(runId), request, holder));
   }
 
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>> {
@@ -334,7 +311,9 @@ export class FakeService implements ServiceApi {
     next.state = 'ASSIGNED';
     next.workerId = workerId;
     const { id, image, inputs, constraints, attempt, container, artifacts } = next;
-    return [{ id, image, inputs, constraints, attempt, container, ...(artifacts && { artifacts }), trace: null }];
+    return [
+      { id, image, inputs, constraints, attempt, container, ...(artifacts && { artifacts }), trace: null },
+    ];
   }
 
   private record(

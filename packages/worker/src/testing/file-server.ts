@@ -12,7 +12,8 @@ export interface StoreRequest {
 }
 
 /** What a store does instead of its own: a status, or nothing more after so many bytes of a content. */
-export type StoreFault = { readonly status: number; readonly headers?: http.OutgoingHttpHeaders } | { readonly breakAfter: number };
+export type StoreFault =
+  { readonly status: number; readonly headers?: http.OutgoingHttpHeaders } | { readonly breakAfter: number };
 
 /** A store of files over HTTP, in memory. It takes just what a request announces. */
 export class FileServer {
@@ -68,7 +69,12 @@ export class FileServer {
     } else this.give(path, headers, response, fault?.breakAfter);
   }
 
-  private give(path: string, { range, 'if-range': condition }: http.IncomingHttpHeaders, response: ServerResponse, breakAfter?: number): void {
+  private give(
+    path: string,
+    { range, 'if-range': condition }: http.IncomingHttpHeaders,
+    response: ServerResponse,
+    breakAfter?: number,
+  ): void {
     const object = this.objects.get(path);
     if (object === undefined) {
       response.writeHead(404).end();

@@ -9,7 +9,8 @@ import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
-import { FakeService, type FakeRun } from './fake-service.js';
+import type { FakeRun } from './fake-run.js';
+import { FakeService } from './fake-service.js';
 
 /** A worker with a fake service, runtime and clock. */
 export interface WorkerHarness {

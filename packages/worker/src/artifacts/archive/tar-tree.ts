@@ -59,7 +59,7 @@ export class TarTree {
   }
 
   private nodeOf({ name, type, mode = 0, linkname, pax }: Header, index: number): TarNode {
-    switch (type) {
+    switch (type ?? '') {
       case 'file':
       case 'contiguous-file':
         if (Object.keys(pax ?? {}).some((key) => key.startsWith('GNU.sparse.')))
@@ -85,7 +85,7 @@ export class TarTree {
   private checkLink(path: string, target: string): void {
     const place = path.split('/').slice(0, -1);
     let rest = target.split('/');
-    for (let links = 1; rest.length > 0; ) {
+    for (let links = 1; rest.length > 0;) {
       const [part = '', ...more] = rest;
       rest = more;
       this.steps += 1 + rest.length / 16;
@@ -105,9 +105,11 @@ export class TarTree {
 
 /** The parts of a name in an archive. @param entry for the message */
 function partsOf(name: string, entry: string): string[] {
-  if (name.startsWith('/')) throw refused(entry, name === entry ? 'is an absolute path' : `is a link to the absolute path '${name}'`);
+  if (name.startsWith('/'))
+    throw refused(entry, name === entry ? 'is an absolute path' : `is a link to the absolute path '${name}'`);
   const parts = name.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refused(entry, name === entry ? "has the part '..'" : `is a link that leads out, to '${name}'`);
+  if (parts.includes('..'))
+    throw refused(entry, name === entry ? "has the part '..'" : `is a link that leads out, to '${name}'`);
   if (Buffer.byteLength(name) > MAX_PATH || parts.some((part) => Buffer.byteLength(part) > MAX_NAME))
     throw refused(entry, 'has too long a name');
   return parts;

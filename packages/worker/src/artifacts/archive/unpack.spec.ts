@@ -48,7 +48,10 @@ async function unpack(archive: Buffer): Promise<Record<string, string>> {
 }
 
 const refuse = (archive: Buffer, message: RegExp): Promise<void> =>
-  assert.rejects(unpack(archive), (error: Error) => error instanceof BrokenTar && message.test(error.message));
+  assert.rejects(
+    unpack(archive),
+    (error: Error) => error instanceof BrokenTar && message.test(error.message),
+  );
 
 const LONG = `${'d'.repeat(150)}/${'ü'.repeat(90)}/${'f'.repeat(120)}`;
 
@@ -77,7 +80,8 @@ describe('an archive that GNU tar has written', () => {
       const plan = await planUnpack(file, going);
       const found: Record<string, string> = {};
       for await (const entry of unpackedEntries(file, plan)) {
-        if (entry.kind === 'file') found[entry.path] = `${(await text(entry.content)).length} ${entry.mode.toString(8)}`;
+        if (entry.kind === 'file')
+          found[entry.path] = `${(await text(entry.content)).length} ${entry.mode.toString(8)}`;
         if (entry.kind === 'link') found[entry.path] = `-> ${entry.target}`;
         if (entry.kind === 'same') found[entry.path] = `= ${entry.as}`;
       }
@@ -154,7 +158,11 @@ describe('an archive', () => {
       { name: 'f', content: 'x' },
       { name: 'f/x', content: 'x' },
     ],
-    ['an absolute link', /link to the absolute path '\/etc'/, { name: 'l', type: 'symlink', linkname: '/etc' }],
+    [
+      'an absolute link',
+      /link to the absolute path '\/etc'/,
+      { name: 'l', type: 'symlink', linkname: '/etc' },
+    ],
     ['a link that leads out', /leads out, to '\.\.\/x'/, { name: 'l', type: 'symlink', linkname: '../x' }],
     [
       'a link that leads out through another one',
@@ -194,7 +202,9 @@ describe('an archive', () => {
   });
 
   it('is refused when its contents have more than 1 GB and ten times its bytes, before they are read', async () => {
-    const [header] = [(await tarOf({ name: 'big', pax: { size: '1000000001' }, content: '' })).subarray(0, 1536)];
+    const [header] = [
+      (await tarOf({ name: 'big', pax: { size: '1000000001' }, content: '' })).subarray(0, 1536),
+    ];
     await refuse(gzipSync(header), /contents have more than 1000000000 bytes/);
   });
 
@@ -212,7 +222,10 @@ describe('an archive', () => {
     await refuse(Buffer.alloc(0), /breaks off/);
     await refuse(gzipSync('no tar at all'.repeat(100)), /Invalid tar header/);
     await refuse(Buffer.concat([Buffer.from([0x1f, 0x8b]), Buffer.alloc(100, 1)]), /no valid gzip/);
-    await refuse(Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), Buffer.alloc(100, 1)]), /zstd|breaks off/);
+    await refuse(
+      Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), Buffer.alloc(100, 1)]),
+      /zstd|breaks off/,
+    );
   });
 
   it('is refused when it breaks off, wherever', async () => {
@@ -238,7 +251,10 @@ describe('zstd', () => {
   it('is decompressed as the program zstd does, in all its forms', async () => {
     const random = Buffer.from(Array.from({ length: 300_000 }, (_, index) => (index * index * 31) % 251));
     const content = Buffer.concat([Buffer.alloc(500_000, 'a'), random, Buffer.from('end')]);
-    const tar = await tarOf({ name: 'content', content: content.toString('latin1') }, { name: 'small', content: 's' });
+    const tar = await tarOf(
+      { name: 'content', content: content.toString('latin1') },
+      { name: 'small', content: 's' },
+    );
     const path = join(folder, 'forms.tar');
     writeFileSync(path, tar);
     const forms = [['-1'], ['-19'], ['--no-check'], ['--ultra', '-22'], ['--long=27']].map((options) =>
@@ -256,7 +272,9 @@ describe('zstd', () => {
   it('is refused when it asks for more memory than the program zstd would give', async () => {
     const path = join(folder, 'window.tar');
     writeFileSync(path, await tarOf({ name: 'a', content: 'x' }));
-    const zstd = execFileSync('zstd', ['-qc', '--long=27'], { input: await tarOf({ name: 'a', content: 'x' }) });
+    const zstd = execFileSync('zstd', ['-qc', '--long=27'], {
+      input: await tarOf({ name: 'a', content: 'x' }),
+    });
     zstd.writeUInt8((28 - 10) << 3, 5);
     await refuse(zstd, /needs more than 134217728 bytes of memory/);
   });

@@ -40,7 +40,9 @@ export async function planUnpack(path: string, signal: AbortSignal): Promise<Unp
       index += 1;
     }
   } catch (error) {
-    throw errorCode(error).startsWith('Z_') ? new BrokenTar(`it is no valid gzip: ${errorText(error)}`) : error;
+    throw errorCode(error).startsWith('Z_')
+      ? new BrokenTar(`it is no valid gzip: ${errorText(error)}`)
+      : error;
   }
   tree.finish();
   return { ...sorted(tree), maxBytes };
@@ -55,7 +57,7 @@ export async function* unpackedEntries(path: string, plan: UnpackPlan): AsyncGen
     index += 1;
     if (first === undefined) continue;
     yield { kind: 'file', path: first, mode, bytes: header.size ?? 0, content };
-    for (const other of others) yield { kind: 'same', path: other, as: first };
+    for (const other of others) yield { kind: 'same', path: other, as: first, mode };
   }
   for (const link of plan.links) yield { kind: 'link', ...link };
 }

@@ -20,7 +20,9 @@ const REPEATED = 1;
 export async function* unzstd(source: AsyncIterable<unknown>): AsyncGenerator<Buffer> {
   const { Decompress } = await import('fzstd');
   const ready: Buffer[] = [];
-  const decoder = new Decompress((bytes) => void ready.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)));
+  const decoder = new Decompress(
+    (bytes) => void ready.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)),
+  );
   const push = (bytes: Uint8Array, isLast: boolean): Buffer[] => {
     try {
       decoder.push(bytes, isLast);
@@ -52,7 +54,7 @@ async function* pieces(bytes: Bytes): AsyncGenerator<Buffer> {
     if ((isSingle ? sizeIn(content) : windowOf(window.readUInt8())) > MAX_WINDOW)
       throw new BrokenTar(`its zstd needs more than ${MAX_WINDOW} bytes of memory`);
     yield Buffer.concat([magic, descriptor, window, dictionary, content]);
-    for (let isLast = false; !isLast; ) {
+    for (let isLast = false; !isLast;) {
       const header = await bytes.read(3);
       const value = header.readUIntLE(0, 3);
       isLast = (value & 1) === 1;
@@ -99,7 +101,7 @@ class Bytes {
   }
 
   async skip(length: number): Promise<void> {
-    for (let left = length; left > 0; ) left -= (await this.read(Math.min(left, MAX_BLOCK))).length;
+    for (let left = length; left > 0;) left -= (await this.read(Math.min(left, MAX_BLOCK))).length;
   }
 
   private async fill(): Promise<boolean> {

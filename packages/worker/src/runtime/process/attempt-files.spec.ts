@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { linkSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -17,7 +27,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
-function source(path: string, kind: FetchedSource['kind'], ...entries: readonly FetchedEntry[]): FetchedSource {
+function source(
+  path: string,
+  kind: FetchedSource['kind'],
+  ...entries: readonly FetchedEntry[]
+): FetchedSource {
   return { path, kind, entries: () => Readable.from(entries) };
 }
 
@@ -33,11 +47,18 @@ describe('the files of a process', () => {
   it('are below the folder of the attempt, read-only, beside the folders for what it gives', async () => {
     const fetched = [
       source('/data/a.csv', 'file', file('', 'a,b')),
-      source('/app', 'folder', { kind: 'folder', path: 'src' }, file('src/run', 'x', 0o555), { kind: 'same', path: 'same', as: 'src/run' }, {
-        kind: 'link',
-        path: 'l',
-        target: 'src/run',
-      }),
+      source(
+        '/app',
+        'folder',
+        { kind: 'folder', path: 'src' },
+        file('src/run', 'x', 0o555),
+        { kind: 'same', path: 'same', as: 'src/run', mode: 0o555 },
+        {
+          kind: 'link',
+          path: 'l',
+          target: 'src/run',
+        },
+      ),
       source('/none', 'folder'),
     ];
     await fillFilesRoot(root, { fetched, folders: ['/', '/out/plots'] });
@@ -55,18 +76,19 @@ describe('the files of a process', () => {
   });
 });
 
-describe('what a process leaves', () => {
-  const ended = () => endedFiles(base, ['run', 'files']);
-  const read = async (path: string): Promise<string | null> => {
-    const found = await ended().open(path);
-    return found && `${found.bytes} ${await text(found.content)}`;
-  };
-  const list = async (folder: string): Promise<string[]> => {
-    const found: string[] = [];
-    for await (const path of ended().list(folder)) found.push(path);
-    return found;
-  };
+const ended = () => endedFiles(base, ['run', 'files']);
 
+const read = async (path: string): Promise<string | null> => {
+  const found = await ended().open(path);
+  return found && `${found.bytes} ${await text(found.content)}`;
+};
+const list = async (folder: string): Promise<string[]> => {
+  const found: string[] = [];
+  for await (const path of ended().list(folder)) found.push(path);
+  return found;
+};
+
+describe('what a process leaves', () => {
   it('are regular files alone: links, what is behind them, and further names of files are missing', async () => {
     writeFileSync(join(base, 'host'), 'of the host');
     mkdirSync(join(root, 'out/deep'), { recursive: true });
@@ -77,10 +99,24 @@ describe('what a process leaves', () => {
     symlinkSync(base, join(root, 'away'));
     linkSync(join(base, 'host'), join(root, 'out/second'));
     assert.deepEqual(
-      await Promise.all(['/out/deep/a', '/out/b', '/out/link', '/out/folder/a', '/away/host', '/out', '/none', '/out/second'].map(read)),
+      await Promise.all(
+        [
+          '/out/deep/a',
+          '/out/b',
+          '/out/link',
+          '/out/folder/a',
+          '/away/host',
+          '/out',
+          '/none',
+          '/out/second',
+        ].map(read),
+      ),
       ['3 abc', '0 ', null, null, null, null, null, null],
     );
-    assert.deepEqual((await list('/out')).filter((name) => name !== 'second'), ['b', 'deep/a']);
+    assert.deepEqual(
+      (await list('/out')).filter((name) => name !== 'second'),
+      ['b', 'deep/a'],
+    );
     assert.deepEqual([await list('/away'), await list('/none'), await list('/out/b')], [[], [], []]);
   });
 });

@@ -4,10 +4,23 @@ import { dirname, join, posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { errorCode } from '@longshore/common/errors';
 import { openFileBelow, openFolderBelow, pathOf } from '../open-folder.js';
-import { EngineFault, RunFault, type ArtifactPlaces, type EndedFiles, type FetchedEntry } from '../runtime.js';
+import {
+  EngineFault,
+  RunFault,
+  type ArtifactPlaces,
+  type EndedFiles,
+  type FetchedEntry,
+} from '../runtime.js';
 
 /** Errors that the paths of the run cause, on every machine. */
-const BY_PATHS: ReadonlySet<string> = new Set(['ENAMETOOLONG', 'ENOTDIR', 'EEXIST', 'ELOOP', 'EINVAL', 'EILSEQ']);
+const BY_PATHS: ReadonlySet<string> = new Set([
+  'ENAMETOOLONG',
+  'ENOTDIR',
+  'EEXIST',
+  'ELOOP',
+  'EINVAL',
+  'EILSEQ',
+]);
 
 /**
  * Puts what was fetched for a run below a folder of the attempt that has nothing yet, and makes the folders for what it gives.
@@ -15,11 +28,12 @@ const BY_PATHS: ReadonlySet<string> = new Set(['ENAMETOOLONG', 'ENOTDIR', 'EEXIS
  * @throws EngineFault when the folder cannot be written
  */
 export async function fillFilesRoot(root: string, { fetched, folders }: ArtifactPlaces): Promise<void> {
-  for (const { path, kind, entries } of fetched) {
+  for (const source of fetched) {
+    const { path, kind } = source;
     const place = join(root, checked(path));
     try {
       await mkdir(kind === 'folder' ? place : dirname(place), { recursive: true });
-      for await (const entry of entries()) await put(place, entry);
+      for await (const entry of source.entries()) await put(place, entry);
     } catch (error) {
       throw faultOf(path, error);
     }
@@ -99,7 +113,9 @@ async function* regularFiles(root: string, parts: readonly string[], prefix: str
 
 async function entriesOf(folder: FileHandle) {
   try {
-    return (await readdir(pathOf(folder), { withFileTypes: true })).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    return (await readdir(pathOf(folder), { withFileTypes: true })).toSorted((a, b) =>
+      a.name < b.name ? -1 : 1,
+    );
   } finally {
     await folder.close();
   }
@@ -110,7 +126,8 @@ async function unlessMissing<T>(opening: Promise<T>): Promise<T | null> {
   try {
     return await opening;
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EACCES', 'ENAMETOOLONG'].includes(errorCode(error))) return null;
+    if (['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EACCES', 'ENAMETOOLONG'].includes(errorCode(error)))
+      return null;
     throw error;
   }
 }

@@ -16,7 +16,8 @@ import type { ArtifactSource, ArtifactTarget } from '../../service-api/run-artif
 import { loadWorkerSettings } from '../../settings/worker-settings.js';
 import { Worker } from '../../worker.js';
 import { MemoryLog } from '../container-spec.js';
-import { errorMessage, eventTypes, FakeService, PLAIN, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { errorMessage, eventTypes, FakeService, PLAIN } from '../fake-service.js';
 import { FileServer, sha256 } from '../file-server.js';
 import { makeHarness, startedRun } from '../worker-harness.js';
 
@@ -55,7 +56,10 @@ function withStore(service: FakeService): void {
 const stored = (name: string): string | undefined => store.objects.get(`/runs/run-1/${name}`)?.toString();
 
 /** A worker with the runtime process executes a run of the script to its end. */
-async function execute(script: string, fields: Partial<FakeRun>): Promise<{ readonly run: FakeRun; readonly log: string[] }> {
+async function execute(
+  script: string,
+  fields: Partial<FakeRun>,
+): Promise<{ readonly run: FakeRun; readonly log: string[] }> {
   const images = join(folder, 'images');
   mkdirSync(join(images, 'job'), { recursive: true });
   writeFileSync(join(images, 'job', 'program'), `#!/bin/sh\nset -eu\n${script}\n`);
@@ -63,7 +67,11 @@ async function execute(script: string, fields: Partial<FakeRun>): Promise<{ read
   const service = new FakeService(SYSTEM_CLOCK);
   withStore(service);
   const run = service.add('run-1', { image: 'job', ...fields });
-  const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', SERVICE_WORKER_TICK: '0.05', SERVICE_WORKER_MAX_TOTAL: '1' });
+  const settings = loadWorkerSettings([], {
+    SERVICE_API_KEY: 'key',
+    SERVICE_WORKER_TICK: '0.05',
+    SERVICE_WORKER_MAX_TOTAL: '1',
+  });
   const folders = new RunFolders('w', folder);
   const runtime = new ProcessRuntime({ imagesDir: images, folders, log: new MemoryLog(), env: process.env });
   const files = { cache: new FileCache(join(folder, 'files'), 0), addresses: fetchAddresses(null) };
@@ -88,7 +96,11 @@ async function execute(script: string, fields: Partial<FakeRun>): Promise<{ read
     tracing: null,
   });
   assert.equal(await worker.run(), 0);
-  assert.deepEqual(readdirSync(folders.root).filter((name) => name !== '.notes'), [], 'the folder goes with the attempt');
+  assert.deepEqual(
+    readdirSync(folders.root).filter((name) => name !== '.notes'),
+    [],
+    'the folder goes with the attempt',
+  );
   return { run, log: service.logs.texts('run-1') };
 }
 
@@ -115,8 +127,20 @@ describe('a process', () => {
     const { outputs, artifacts } = lastPayload(run);
     assert.deepEqual({ ...Object(outputs) }, { ok: 1 });
     assert.deepEqual(artifacts, [
-      { name: 'model', path: '/out/model.txt', bytes: 6, content_type: 'text/plain', sha256: sha256('model\n') },
-      { name: 'plots/deep/a.png', path: '/out/plots/deep/a.png', bytes: 2, content_type: 'image/png', sha256: sha256('p\n') },
+      {
+        name: 'model',
+        path: '/out/model.txt',
+        bytes: 6,
+        content_type: 'text/plain',
+        sha256: sha256('model\n'),
+      },
+      {
+        name: 'plots/deep/a.png',
+        path: '/out/plots/deep/a.png',
+        bytes: 2,
+        content_type: 'image/png',
+        sha256: sha256('p\n'),
+      },
     ]);
     assert.deepEqual([stored('model'), stored('plots/deep/a.png')], ['model\n', 'p\n']);
     for (const line of [
@@ -125,7 +149,10 @@ describe('a process', () => {
       /^from-archive$/,
       /^\[worker\] stored model \(\/out\/model.txt\): 6 bytes in \d+\.\d s$/,
     ])
-      assert.ok(log.some((text) => line.test(text)), `${line} in ${log.join('\n')}`);
+      assert.ok(
+        log.some((text) => line.test(text)),
+        `${line} in ${log.join('\n')}`,
+      );
     assert.ok(!log.join().includes('signature'));
   });
 
@@ -147,9 +174,12 @@ describe('a process', () => {
     assert.equal(errorMessage(without.run), "The run has not left '/out/model' (model)");
     assert.equal(Object(lastPayload(without.run)['artifacts'])[0].name, 'log');
     store.objects.clear();
-    const failing = await execute('echo l >"$SERVICE_FILES_ROOT/out/log"; echo m >"$SERVICE_FILES_ROOT/out/model"; exit 3', {
-      artifacts: { in: {}, out },
-    });
+    const failing = await execute(
+      'echo l >"$SERVICE_FILES_ROOT/out/log"; echo m >"$SERVICE_FILES_ROOT/out/model"; exit 3',
+      {
+        artifacts: { in: {}, out },
+      },
+    );
     const { cause, exit_code: exitCode, artifacts } = lastPayload(failing.run);
     assert.deepEqual([cause, exitCode, Object(artifacts).length], ['exit', 3, 1]);
     assert.deepEqual([stored('log'), stored('model')], ['l\n', undefined]);
@@ -164,7 +194,6 @@ describe('a process', () => {
 });
 
 describe('a worker', () => {
-
   it('tells the service that it prepares while it fetches files', async () => {
     const harness = makeHarness({ filesFolder: join(folder, 'files') });
     const run = harness.service.add('run-1', {
@@ -192,7 +221,10 @@ describe('a worker', () => {
 
   it('shows nothing of the queries of signed URLs in logs, events and messages, and leaves them in outputs', async () => {
     const url = 'https://bucket.example/runs/1/model?X-Amz-Date=1&X-Amz-Signature=0123456789abcdef';
-    const { harness, service, run, container } = await startedRun({}, { inputs: { from: url }, outputs: { to: store.urlOf('/x') } });
+    const { harness, service, run, container } = await startedRun(
+      {},
+      { inputs: { from: url }, outputs: { to: store.urlOf('/x') } },
+    );
     assert.deepEqual(container.spec.signedQueries, [url.split('?')[1], store.urlOf('/x').split('?')[1]]);
     container.print(`get ${url}`, `put ${JSON.stringify({ to: store.urlOf('/x') })}`);
     container.print(JSON.stringify({ type: 'NOTE', msg: `at ${url}` }));
@@ -202,7 +234,10 @@ describe('a worker', () => {
     await harness.end();
     assert.equal(service.logs.texts('run-1')[0], 'get https://bucket.example/runs/1/model?***');
     assert.ok(!service.logs.texts('run-1').join().includes('signature='));
-    assert.equal(run.timeline.find(({ type }) => type === 'NOTE')?.msg, 'at https://bucket.example/runs/1/model?***');
+    assert.equal(
+      run.timeline.find(({ type }) => type === 'NOTE')?.msg,
+      'at https://bucket.example/runs/1/model?***',
+    );
     assert.deepEqual({ ...Object(run.timeline.at(-1)?.payload?.['outputs']) }, { model: url });
     assert.equal(run.timeline.at(-1)?.payload?.['outputs_changed'], undefined);
   });
@@ -247,7 +282,11 @@ describe('a worker', () => {
     const artifacts = { in: { '/a': source('/csv', { get: null }) }, out: { model: target('/out/model') } };
     const run = service.add('run-1', { state: 'RUNNING', workerId: 'rack/7:a', artifacts });
     const started = await startedRun({}, {});
-    const left = runtime.leave({ ...started.container.spec, runId: 'run-1', signedQueries: ['expires=1&signature=secret-one'] });
+    const left = runtime.leave({
+      ...started.container.spec,
+      runId: 'run-1',
+      signedQueries: ['expires=1&signature=secret-one'],
+    });
     await started.harness.end();
     left.files.set('/out/model', Buffer.from('weights'));
     left.print('at http://service/x?expires=1&signature=secret-one');
@@ -268,7 +307,11 @@ describe('a worker', () => {
     harness.service.add('run-1', { artifacts });
     await harness.start();
     const before = harness.service.callsOf('heartbeat').length;
-    await harness.clock.until('heartbeats', () => harness.service.callsOf('heartbeat').length > before + 2, 500);
+    await harness.clock.until(
+      'heartbeats',
+      () => harness.service.callsOf('heartbeat').length > before + 2,
+      500,
+    );
     (await harness.container()).end(0);
     await harness.end();
   });

@@ -134,7 +134,10 @@ export function containerOptions(
 }
 
 /** Which the engine removes with the container; empty ones, unless they are to have what the image has there. */
-function namelessVolumes(targets: readonly string[], { NoCopy } = { NoCopy: true }): Dockerode.MountSettings[] {
+function namelessVolumes(
+  targets: readonly string[],
+  { NoCopy } = { NoCopy: true },
+): Dockerode.MountSettings[] {
   const DriverConfig = { Name: 'local', Options: {} };
   return targets.map((Target) => ({
     Type: 'volume',

@@ -16,10 +16,6 @@ export function endedFiles(container: Dockerode.Container, callMs: number): Ende
     known.set(path, asked);
     return asked;
   };
-  const isThere = async (path: string, kind: Found['kind'], look: Lookup): Promise<boolean> => {
-    const found = await follow(path, look);
-    return found.link === null && found.kind === kind;
-  };
   const archiveOf = (path: string): Promise<Readable> =>
     withLimit(callMs, 'archive', async (abortSignal) => {
       const stream = await container.getArchive({ path, abortSignal });
@@ -36,7 +32,7 @@ export function endedFiles(container: Dockerode.Container, callMs: number): Ende
         await entries.return(undefined);
         return null;
       }
-      const content = Readable.from(entry.content, { objectMode: false });
+      const { content } = entry;
       content.once('close', () => {
         archive.destroy();
         void entries.return(undefined);
@@ -55,6 +51,12 @@ export function endedFiles(container: Dockerode.Container, callMs: number): Ende
       }
     },
   };
+}
+
+/** Whether something of the kind is there, and no part of the path is a link. */
+async function isThere(path: string, kind: Found['kind'], lookup: Lookup): Promise<boolean> {
+  const found = await follow(path, lookup);
+  return found.link === null && found.kind === kind;
 }
 
 function noneIfMissing(error: unknown): null {

@@ -98,7 +98,7 @@ async function feed(
   }
   archive.finalize();
 
-  async function* watched(chunks: AsyncIterable<unknown>): AsyncGenerator<unknown> {
+  async function* watched(chunks: AsyncIterable<unknown>): AsyncGenerator {
     for await (const chunk of chunks) {
       onProgress();
       yield chunk;
@@ -121,6 +121,6 @@ function toHeader(entry: FetchedEntry, base: string, user: string | null): Heade
     case 'link':
       return { name, type: 'symlink', mode: 0o777, linkname: entry.target, ...owner };
     case 'same':
-      return { name, type: 'link', mode: 0o444, linkname: posix.join(base, entry.as), ...owner };
+      return { name, type: 'link', mode: entry.mode, linkname: posix.join(base, entry.as), ...owner };
   }
 }

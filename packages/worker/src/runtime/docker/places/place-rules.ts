@@ -112,7 +112,9 @@ function placesOf(wanted: Wanted, image: ImageWishes): Place[] {
   const { fetched = [], folders = [] } = wanted.artifacts ?? {};
   return [
     ...fetched.map(({ path, kind }): Place => ({ name: kind, path, kind })),
-    ...folders.filter((path) => path !== '/').map((path): Place => ({ name: 'folder', path, kind: 'folder' })),
+    ...folders
+      .filter((path) => path !== '/')
+      .map((path): Place => ({ name: 'folder', path, kind: 'folder' })),
     ...wanted.mounts.map(({ path }): Place => ({ name: 'mount', path, kind: 'folder' })),
     ...wanted.files.map(({ path }): Place => ({ name: 'file', path, kind: 'file' })),
     ...mountedVolumes(wanted.mounts, image).map((path): Place => ({
@@ -141,7 +143,8 @@ function checkText(place: Place, mounts: Wanted['mounts']): void {
 /** Volumes are not read after the end: see `outputs-access.ts`. */
 function checkGiven(folder: string, mounts: Wanted['mounts']): void {
   const place = { name: 'folder', path: folder };
-  if (volumesOf(mounts).includes(folder)) throw refused(place, 'files that the run gives are not taken from a volume');
+  if (volumesOf(mounts).includes(folder))
+    throw refused(place, 'files that the run gives are not taken from a volume');
   if (folder === '/' && hasVolume(mounts))
     throw refused(place, 'files that a run with volumes gives must be in a folder of their own');
 }
@@ -182,7 +185,9 @@ export function scratchPaths(mounts: Wanted['mounts']): string[] {
 /** The folders of what a run gives that are volumes of their own, as those of the outputs: see `outputs-access.ts`. */
 export function keptFolders(mounts: Wanted['mounts'], folders: readonly string[]): string[] {
   if (!hasVolume(mounts)) return [];
-  const own = folders.filter((path) => path !== '/' && !scratchPaths(mounts).some((one) => isWithin(path, one)));
+  const own = folders.filter(
+    (path) => path !== '/' && !scratchPaths(mounts).some((one) => isWithin(path, one)),
+  );
   return own.filter((path) => !own.some((other) => other !== path && isWithin(path, other)));
 }
 
