@@ -62,6 +62,13 @@ export function failedJob(cause: FailureCause, text: string): Outcome {
   return { kind: 'failed', origin: 'job', cause, summary, message };
 }
 
+/** Why an attempt of an earlier process starts again: it has no container on the machine. */
+export function goneAttempt(isStarted: boolean): Outcome {
+  const gone = 'The worker was restarted, and the container of the attempt is not on its machine any more';
+  const notStarted = 'The worker was restarted before the container was started';
+  return failedJob('infrastructure', isStarted ? gone : notStarted);
+}
+
 /** The outcome of an execution that failed with the error. */
 export function outcomeOfError(error: unknown): Outcome {
   const message = clipMessage(errorText(error));

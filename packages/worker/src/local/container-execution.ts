@@ -21,7 +21,7 @@ import {
 } from '../runtime/runtime.js';
 import { errorText } from '@longshore/common/errors';
 import type { TracedStep } from '../execution/execution-trace.js';
-import { failedJob, Unsuitable, type Outcome } from '../execution/outcome.js';
+import { goneAttempt, Unsuitable, type Outcome } from '../execution/outcome.js';
 import type { RunEnd } from '../execution/run-end.js';
 import { Stopped, type StopReason } from '../execution/stop-signal.js';
 import { RecordedEvents } from '../logs/event-forwarder.js';
@@ -163,8 +163,8 @@ export class ContainerExecution extends RunExecution {
     const over = new AbortController();
     if (Object.keys(sources).length > 0)
       void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
-    const parts = { ...context, ...files };
-    const fetching = fetchSources(sources, parts, this.transferLog, this.stopSignal.signal);
+    const { signal } = this.stopSignal;
+    const fetching = fetchSources(sources, { ...context, ...files }, this.transferLog, signal);
     return this.trace
       .step('fetch files', () => untilFetched(fetching, this.stopSignal))
       .finally(() => over.abort());
@@ -291,8 +291,7 @@ export class ContainerExecution extends RunExecution {
   private async goOn({ found, attempt, log, isStarted }: LeftAttempt): Promise<Outcome> {
     this.begin(attempt, { from: log });
     const { adopted } = this;
-    if (adopted === null || found === null)
-      return failedJob('infrastructure', isStarted ? GONE : NOT_STARTED);
+    if (adopted === null || found === null) return goneAttempt(isStarted);
     const { container, secrets, signedQueries, stored } = await this.stopSignal.abortable(adopted);
     this.container = container;
     this.signedQueries = signedQueries;
@@ -375,10 +374,6 @@ interface Preparation {
   /** What the container is created from. */
   readonly image: string;
 }
-
-/** Why an attempt of an earlier process starts again. */
-const NOT_STARTED = 'The worker was restarted before the container was started';
-const GONE = 'The worker was restarted, and the container of the attempt is not on its machine any more';
 
 const NONE_RECORDED = new RecordedEvents([], 1);
 

@@ -70,10 +70,12 @@ describe('files that are put into a container', () => {
   });
 
   it('of no user are read by every user, and folders are open to all', async () => {
-    const entries = () => Readable.from([file('a', 'content')]);
-    assert.deepEqual(await put(null, { path: '/in', kind: 'folder', entries }), {
-      '/in': 'directory 1777 ',
-      '/in/a': 'file 444 content',
-    });
+    assert.deepEqual(
+      await put(null, { path: '/in', kind: 'folder', entries: () => Readable.from([file('a', 'content')]) }),
+      {
+        '/in': 'directory 1777 ',
+        '/in/a': 'file 444 content',
+      },
+    );
   });
 });
