@@ -23,6 +23,7 @@ const SLOW = [
   'test/integration/embedded-postgres/embedded-postgres{,-crash,-placement}.spec.ts',
   'test/integration/feed/feed-{cache,idle,order}.spec.ts',
   'test/integration/feed/restored-feed.spec.ts',
+  'test/integration/groups/{group-shapes,taken-over}.spec.ts',
   'test/integration/http/http-edge-budgets.spec.ts',
   'test/integration/journal/bulk-{outage,races}.spec.ts',
   'test/integration/queue/{claim-idle,idle-claims,low-water-marks,lane-flatness}.spec.ts',
@@ -40,7 +41,7 @@ const ALONE = [
 
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
 // string, which the service takes for unset.
-const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$)/;
+const SETTINGS = /^(?:SERVICE_|OTEL_|AWS_|DATABASE_URL$)/;
 const linesOfFile = existsSync('.env') ? readFileSync('.env', 'utf8').split('\n') : [];
 const ofFile = linesOfFile.map((line) => line.trim().replace(/=.*/s, ''));
 for (const name of Object.keys(process.env)) if (SETTINGS.test(name)) delete process.env[name];

@@ -21,6 +21,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createSchedules(q);
     await this.#createGroups(q);
     await this.#createWebhooks(q);
+    await this.#createFiles(q);
   }
 
   /** Removes everything, data included. */
@@ -28,6 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
+        deployments, object_cleanups, artifact_uploads, artifacts, file_uses, files,
         webhook_deliveries, webhooks,
         dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
@@ -129,6 +131,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         array_index integer,
         array_size integer,
         has_sources boolean,
+        has_files boolean,
         request json,
         inputs json not null,
         outputs_template json not null,
@@ -764,6 +767,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_ids text[],
         worker_tags text[],
         worker_capabilities text[],
+        max_file_bytes bigint check (max_file_bytes >= 0),
+        stores text[],
         constraint api_keys_worker_ids_check
           check (worker_ids is null or (cardinality(worker_ids) > 0 and scopes = array['worker'])),
         constraint api_keys_worker_tags_check
@@ -917,7 +922,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         need text not null check (need in ('completed', 'failed', 'ended')),
-        parent_attempt integer not null,
+        since bigint not null,
         outcome text check (outcome in ('met', 'broken')),
         constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
       ) with (autovacuum_vacuum_scale_factor = 0.02);
@@ -932,7 +937,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         state text not null,
-        attempt integer not null,
         reopens boolean not null
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
     `);
@@ -1007,6 +1011,84 @@ export class Baseline1795000000001 implements MigrationInterface {
         where outcome <> 'skipped_missed';
       create index schedule_fires_skipped on schedule_fires (commit_order, id)
         where outcome <> 'created';
+    `);
+  }
+
+  /** Files that clients upload, whose bytes are in the store, and what uses them. */
+  async #createFiles(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table files (
+        id uuid primary key,
+        name text not null,
+        bytes bigint not null check (bytes >= 0),
+        sha256 text,
+        content_type text,
+        state text not null check (state in ('awaited', 'stored', 'removed', 'deleted')),
+        created_by uuid not null,
+        created_by_name text not null,
+        created_at timestamptz(3) not null,
+        last_used_at timestamptz(3) not null,
+        removed_at timestamptz(3),
+        due_at timestamptz(3),
+        upload_id text,
+        part_bytes bigint check (part_bytes >= 1),
+        constraint files_removed_check check ((state = 'removed') = (removed_at is not null))
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      -- What a key has uploaded: the sum of its limit, and files with the same content.
+      create index files_by_content on files (created_by, sha256, created_at);
+      create index files_due on files (due_at);
+
+      create table file_uses (
+        kind text not null check (kind in ('run', 'definition', 'schedule')),
+        user_id text not null, -- of a version of a definition its name and version
+        file_id uuid not null references files (id) on delete cascade,
+        primary key (kind, user_id, file_id)
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      create index file_uses_of_file on file_uses (file_id, kind, user_id);
+
+      -- What the last attempt of a run has left that ended by a report. It goes with its objects, and so before the run.
+      create table artifacts (
+        run_id uuid not null,
+        name text not null,
+        attempt integer not null,
+        path text,
+        bytes bigint,
+        sha256 text,
+        etag text,
+        content_type text,
+        state text not null check (state in ('stored', 'missing', 'removed')),
+        store text,
+        key text,
+        at timestamptz(3) not null,
+        removed_at timestamptz(3),
+        constraint artifacts_store_check check ((store is null) = (key is null)),
+        primary key (run_id, name)
+      ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+      create index artifacts_kept on artifacts (at, run_id)
+        where state = 'stored' and store is null;
+
+      create table artifact_uploads (
+        run_id uuid not null,
+        attempt integer not null,
+        name text not null,
+        upload_id text not null,
+        started_at timestamptz(3) not null,
+        primary key (run_id, attempt, name)
+      );
+      create index artifact_uploads_started on artifact_uploads (started_at);
+
+      create table deployments (
+        id uuid primary key default gen_random_uuid(),
+        is_only boolean not null default true unique check (is_only)
+      );
+      insert into deployments default values;
+
+      create table object_cleanups (
+        run_id uuid primary key,
+        due_at timestamptz(3) not null,
+        removes_all boolean not null default false
+      );
+      create index object_cleanups_due on object_cleanups (due_at);
     `);
   }
 }

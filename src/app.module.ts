@@ -8,6 +8,8 @@ import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
 import { ExtensionsModule } from './bootstrap/extensions/extensions.module.js';
+import { ArtifactsModule } from './files/artifacts/artifacts.module.js';
+import { UploadsModule } from './files/uploads/uploads.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './common/http/http.module.js';
@@ -20,6 +22,7 @@ import { RunsModule } from './runs/runs.module.js';
 import { GroupsModule } from './groups/groups.module.js';
 import { SchedulesModule } from './schedules/schedules.module.js';
 import { SecretsModule } from './secrets/secrets.module.js';
+import { StoresModule } from './files/stores/stores.module.js';
 import { ApiPages } from './bootstrap/openapi/api-pages.js';
 import type { Configuration } from './config/settings.module.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';
@@ -70,7 +73,10 @@ export class AppModule {
         GroupsModule,
         SchedulesModule,
         SecretsModule,
+        StoresModule,
         WebhooksModule,
+        UploadsModule,
+        ArtifactsModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

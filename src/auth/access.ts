@@ -20,6 +20,8 @@ export interface Caller extends KeyBinding {
   readonly keyId: string;
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
+  /** Names of the stores of files that the key may use; null: all. */
+  readonly stores: readonly string[] | null;
   /** When the key expires; null: never. */
   readonly expiresAt: Date | null;
 }

@@ -88,6 +88,11 @@ export class ApiKeyCache {
     this.#store(hash, { queriedAt: this.clock.now(), caller: null, expiresAt: Infinity });
   }
 
+  /** Lets the next request query the key with this hash, because it was changed just now. */
+  forget(hash: string): void {
+    this.#valid.delete(hash);
+  }
+
   #entryOf(hash: string): Entry | undefined {
     return this.#valid.get(hash) ?? this.#invalid.get(hash);
   }
@@ -123,8 +128,18 @@ export class ApiKeyCache {
 
 function toEntry(key: UsableKey | undefined, queriedAt: number): Entry {
   if (!key) return { queriedAt, caller: null, expiresAt: Infinity };
-  const { id, name, workerIds, workerTags, workerCapabilities, expiresAt, expiresInMs } = key;
+  const { id, name, workerIds, workerTags, workerCapabilities, stores, expiresAt, expiresInMs } = key;
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-  const caller = { id, keyId: id, name, scopes, workerIds, workerTags, workerCapabilities, expiresAt };
+  const caller = {
+    id,
+    keyId: id,
+    name,
+    scopes,
+    workerIds,
+    workerTags,
+    workerCapabilities,
+    stores,
+    expiresAt,
+  };
   return { queriedAt, caller, expiresAt: queriedAt + (expiresInMs ?? Infinity) };
 }

@@ -31,6 +31,7 @@ export class ApiKeyVerifier {
         workerIds: workerIds ?? null,
         workerTags: workerTags ?? null,
         workerCapabilities: workerCapabilities ?? null,
+        stores: null,
         expiresAt: null,
       });
     }

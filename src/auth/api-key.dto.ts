@@ -1,6 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
 import {
   Check,
+  IsJsonInteger,
   IsText,
   IsTextList,
   OptionalField,
@@ -22,6 +24,9 @@ import { readTime } from '@longshore/common/json/read-time';
 /** Tags, and as many capabilities, to which a key may be bound: those that a worker may have. */
 const MAX_NAMES = 100;
 
+/** Stores of which a key may use some. */
+const MAX_STORES = 100;
+
 /** Largest and default number of keys on a page. */
 export const MAX_LISTED_KEYS = 1000;
 
@@ -32,6 +37,24 @@ const PRINTABLE = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u;
 const PORTABLE_PRINTABLE =
   '^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
   '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]*$';
+
+/** Form of the name of a store. */
+const STORE_NAME = { min: 1, max: 128, ...SHOWN_TEXT } as const;
+
+@ApiSchema({ name: 'ApiKeyUpdate', description: 'New limits of an API key.' })
+export class UpdateApiKeyDto {
+  /** Bytes of all files together that the key has uploaded, or may upload, and that exist; null: no limit. Absent: it stays as it is. */
+  @IsOptional()
+  @IsJsonInteger({ min: 0 })
+  @ApiProperty({ required: false, nullable: true })
+  max_file_bytes?: number | null;
+
+  /** Stores of `SERVICE_FILES_STORES` that the key may use in runs; null: all. Absent: it stays as it is. */
+  @IsOptional()
+  @IsTextList(STORE_NAME, { max: MAX_STORES })
+  @ApiProperty({ required: false, nullable: true })
+  stores?: string[] | null;
+}
 
 @ApiSchema({ name: 'ApiKeyCreate', description: 'A new API key.' })
 export class CreateApiKeyDto {
@@ -74,6 +97,16 @@ export class CreateApiKeyDto {
   @IsTextList({ min: 1, max: LONGEST_NAME, ...SHOWN_TEXT }, { max: MAX_NAMES })
   worker_capabilities?: string[];
 
+  /** Bytes of all files together that the key has uploaded, or may upload, and that exist; no limit unless given. @example 10737418240 */
+  @OptionalField()
+  @IsJsonInteger({ min: 0 })
+  max_file_bytes?: number;
+
+  /** Stores of `SERVICE_FILES_STORES` that the key may use in runs; all unless given. An empty list: none. */
+  @OptionalField()
+  @IsTextList(STORE_NAME, { max: MAX_STORES })
+  stores?: string[];
+
   /**
    * From then on the key is refused; never unless given. UNIX seconds, an ISO 8601 date and time with a zone, or a span from the
    * service's time on, such as `12h` or `90d`. @example 90d
@@ -103,6 +136,12 @@ export class ApiKeyDto extends KeyBindingDto {
   name: string;
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
   scopes: Scope[];
+  /** Bytes that its files may have; null: any number. */
+  @ApiProperty({ type: 'integer', nullable: true })
+  max_file_bytes: number | null;
+  /** Stores that it may use in runs; null: all. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  stores: string[] | null;
   /** The beginning of the key, by which people tell keys apart. @example ls_client_Ab3d */
   prefix: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -138,6 +177,8 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
     name: row.name,
     scopes: SCOPES.filter((scope) => row.scopes.includes(scope)),
     ...toKeyBindingDto(row),
+    max_file_bytes: row.maxFileBytes === null ? null : Number(row.maxFileBytes),
+    stores: row.stores,
     prefix: row.prefix,
     created_at: row.createdAt.toISOString(),
     expires_at: row.expiresAt?.toISOString() ?? null,

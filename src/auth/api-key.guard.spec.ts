@@ -99,6 +99,7 @@ describe('authentication of a request', () => {
       workerIds: null,
       workerTags: null,
       workerCapabilities: null,
+      stores: null,
       expiresAt: null,
     };
     await assert.rejects(call({}, undefined, earlier), MissingApiKey);

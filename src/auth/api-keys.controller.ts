@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Header, HttpCode, Param, Patch, Post, Query } from '@nestjs/common';
 import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { ApiResource, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
@@ -12,6 +12,7 @@ import {
   CreatedApiKeyDto,
   ListApiKeysQueryDto,
   toWhoamiDto,
+  UpdateApiKeyDto,
   WhoamiDto,
 } from './api-key.dto.js';
 
@@ -41,6 +42,21 @@ export class ApiKeysController {
   @ApiOkResponse({ type: [ApiKeyDto], description: 'A page of API keys.' })
   listApiKeys(@Query() query: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
     return this.keys.list(query);
+  }
+
+  /**
+   * Change the limits of an API key
+   * @remarks The process that answers applies them at once, every other process within 5 seconds.
+   */
+  @Patch(':id')
+  @ApiResource(API_KEY_ID_PARAM)
+  @ApiOkResponse({ type: ApiKeyDto, description: 'The key.' })
+  updateApiKey(
+    @Param('id') id: string,
+    @Body() body: UpdateApiKeyDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<ApiKeyDto> {
+    return this.keys.update(id, body, caller);
   }
 
   /**

@@ -10,12 +10,15 @@ import { recordChange, type Author } from './audit-log.js';
 /** A row of `api_keys` without the hash. */
 export type ApiKeyRow = Omit<ApiKeyEntity, 'hash'>;
 
-type Binding = 'workerIds' | 'workerTags' | 'workerCapabilities';
+type Binding = 'workerIds' | 'workerTags' | 'workerCapabilities' | 'stores';
+
+/** What of a key may be changed; absent: it stays. */
+export type KeyLimits = Partial<Pick<ApiKeyEntity, 'maxFileBytes' | 'stores'>>;
 
 /** A key to be stored; the database adds the time of its creation. */
 export type NewApiKey = Pick<
   ApiKeyEntity,
-  'id' | 'name' | 'scopes' | Binding | 'prefix' | 'hash' | 'expiresAt'
+  'id' | 'name' | 'scopes' | Binding | 'maxFileBytes' | 'prefix' | 'hash' | 'expiresAt'
 >;
 
 /** A key that is neither revoked nor expired. */
@@ -33,9 +36,9 @@ export type KeyPosition = Pick<ApiKeyEntity, 'id' | 'createdAt'>;
 const API_KEYS = new EntityTable(ApiKeyEntity);
 
 const INSERT = `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids,
-                                       worker_tags, worker_capabilities)
+                                       worker_tags, worker_capabilities, max_file_bytes, stores)
        select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
-              date_trunc('milliseconds', now()), $6::timestamptz, $7::text[], $8::text[], $9::text[]
+              date_trunc('milliseconds', now()), $6::timestamptz, $7::text[], $8::text[], $9::text[], $10::bigint, $11::text[]
         where $6::timestamptz is null or $6::timestamptz > now()
     returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`;
 
@@ -62,6 +65,8 @@ export class ApiKeysRepository {
         key.workerIds,
         key.workerTags,
         key.workerCapabilities,
+        key.maxFileBytes,
+        key.stores,
       ]);
       if (!row) return null;
       const { name, scopes, prefix } = row;
@@ -72,6 +77,8 @@ export class ApiKeysRepository {
         ...(row.workerIds && { worker_ids: row.workerIds }),
         ...(row.workerTags && { worker_tags: row.workerTags }),
         ...(row.workerCapabilities && { worker_capabilities: row.workerCapabilities }),
+        ...(row.maxFileBytes !== null && { max_file_bytes: Number(row.maxFileBytes) }),
+        ...(row.stores && { stores: row.stores }),
         ...(row.expiresAt && { expires_at: row.expiresAt.toISOString() }),
       };
       await recordChange(manager, by, { action: 'key.create', subject: row.id, before: {}, after });
@@ -102,12 +109,7 @@ export class ApiKeysRepository {
   revoke(id: string, by: Author): Promise<string | null> {
     return this.keys.manager.transaction(async (manager) => {
       const keys = manager.getRepository(ApiKeyEntity);
-      const key = await keys
-        .createQueryBuilder('k')
-        .addSelect('k.hash')
-        .where({ id })
-        .setLock('pessimistic_write')
-        .getOne();
+      const key = await lockKey(keys, id);
       if (!key || key.revokedAt !== null) return key?.hash ?? null;
       await keys.update({ id }, { revokedAt: () => "date_trunc('milliseconds', now())" });
       await recordChange(manager, by, {
@@ -117,6 +119,23 @@ export class ApiKeysRepository {
         after: { name: key.name, revoked: true },
       });
       return key.hash;
+    });
+  }
+
+  /**
+   * Changes limits of a key, and records it in the audit log.
+   * @returns null: there is no such key
+   */
+  change(id: string, limits: KeyLimits, by: Author): Promise<ApiKeyEntity | null> {
+    return this.keys.manager.transaction(async (manager) => {
+      const keys = manager.getRepository(ApiKeyEntity);
+      const key = await lockKey(keys, id);
+      if (!key || Object.keys(limits).length === 0) return key;
+      await keys.update({ id }, limits);
+      const changed = { ...key, ...limits };
+      const [before, after] = [toChange(key), toChange(changed)];
+      await recordChange(manager, by, { action: 'key.update', subject: id, before, after });
+      return changed;
     });
   }
 
@@ -167,4 +186,15 @@ export class ApiKeysRepository {
       source.params,
     );
   }
+}
+
+/** A key with its hash. */
+function lockKey(keys: Repository<ApiKeyEntity>, id: string): Promise<ApiKeyEntity | null> {
+  const query = keys.createQueryBuilder('k').addSelect('k.hash').where({ id });
+  return query.setLock('pessimistic_write').getOne();
+}
+
+/** What the audit log shows of a key that is changed. */
+function toChange({ name, maxFileBytes, stores }: ApiKeyEntity): object {
+  return { name, max_file_bytes: maxFileBytes === null ? null : Number(maxFileBytes), stores };
 }

@@ -1,9 +1,11 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
+import { storeNamesOf, type StoreSettings } from '../config/file-stores.js';
 import type { Scope } from '../config/key-settings.js';
+import { Settings } from '../config/settings.js';
 import type { Caller } from './access.js';
 import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
 import { ApiKeysRepository, type KeyPosition } from './api-keys.repository.js';
@@ -15,6 +17,7 @@ import {
   type CreateApiKeyDto,
   type CreatedApiKeyDto,
   type ListApiKeysQueryDto,
+  type UpdateApiKeyDto,
 } from './api-key.dto.js';
 import { readTime } from '@longshore/common/json/read-time';
 import { ApiKeyCache } from './api-key-cache.js';
@@ -29,11 +32,12 @@ export class ApiKeysService {
     private readonly keys: ApiKeysRepository,
     private readonly cache: ApiKeyCache,
     private readonly log: Log,
+    @Inject(Settings) private readonly settings: StoreSettings,
   ) {}
 
   /**
    * Creates a key and returns its secret, which is not stored.
-   * @throws InvalidRequest for an expiry in the past, and for a binding of a key with another scope than `worker`
+   * @throws InvalidRequest for an expiry in the past, an unknown store, and for a binding of a key with another scope than `worker`
    */
   async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
     if (body.scopes.some((scope) => scope !== 'worker')) {
@@ -46,6 +50,7 @@ export class ApiKeysService {
         );
       }
     }
+    this.#checkStores(body.stores);
     const key = makeApiKey(purposeOf(body.scopes));
     const row = await this.keys.insert(
       {
@@ -55,6 +60,8 @@ export class ApiKeysService {
         workerIds: body.worker_ids ?? null,
         workerTags: body.worker_tags ?? null,
         workerCapabilities: body.worker_capabilities ?? null,
+        maxFileBytes: toColumn(body.max_file_bytes),
+        stores: body.stores ?? null,
         prefix: prefixOf(key),
         hash: hashApiKey(key),
         expiresAt: body.expires_at === undefined ? null : readTime(body.expires_at, Date.now()),
@@ -69,6 +76,7 @@ export class ApiKeysService {
       workerIds: row.workerIds,
       workerTags: row.workerTags,
       workerCapabilities: row.workerCapabilities,
+      stores: row.stores,
       by: by.name,
     });
     return { ...toApiKeyDto(row), key };
@@ -78,6 +86,27 @@ export class ApiKeysService {
   async list({ limit = MAX_LISTED_KEYS, after }: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
     const position = after === undefined ? null : await this.#position(after);
     return (await this.keys.list(position, limit)).map(toApiKeyDto);
+  }
+
+  /**
+   * Changes limits of a key; other processes notice when their cache entries are too old.
+   * @throws ApiKeyNotFound; InvalidRequest for an unknown store
+   */
+  async update(
+    id: string,
+    { max_file_bytes: maxFileBytes, stores }: UpdateApiKeyDto,
+    by: Caller,
+  ): Promise<ApiKeyDto> {
+    this.#checkStores(stores);
+    const limits = {
+      ...(maxFileBytes !== undefined && { maxFileBytes: toColumn(maxFileBytes) }),
+      ...(stores !== undefined && { stores }),
+    };
+    const key = UUID.test(id) ? await this.keys.change(id, limits, by) : null;
+    if (key === null) throw new ApiKeyNotFound(id);
+    this.cache.forget(key.hash);
+    this.log.info('changed the limits of an API key', { keyId: id, ...limits, by: by.name });
+    return toApiKeyDto(key);
   }
 
   /**
@@ -92,11 +121,27 @@ export class ApiKeysService {
     this.log.info('revoked an API key', { keyId: id, by: by.name });
   }
 
+  /** @throws InvalidRequest for a store that the settings do not have */
+  #checkStores(names: readonly string[] | null = null): void {
+    if (names === null || names.length === 0) return;
+    const known = storeNamesOf(this.settings);
+    const unknown = names.filter((name) => !known.includes(name));
+    if (unknown.length === 0) return;
+    throw new InvalidRequest(
+      VALIDATION_FAILED,
+      unknown.map((name) => `stores: '${name}' is not a store of SERVICE_FILES_STORES`),
+    );
+  }
+
   async #position(id: string): Promise<KeyPosition> {
     const position = UUID.test(id) ? await this.keys.findPosition(id) : null;
     if (!position) throw new InvalidRequest('The cursor is not the id of an API key');
     return position;
   }
+}
+
+function toColumn(bytes: number | null | undefined): string | null {
+  return bytes === null || bytes === undefined ? null : String(bytes);
 }
 
 /** The purpose in the key's prefix. */

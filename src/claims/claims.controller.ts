@@ -10,7 +10,10 @@ import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../runs/http/idempotency.js';
 import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
-import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
+import { RequestAddress } from '../common/http/request/request-address.js';
+import { RunFiles } from '../runs/files/run-files.js';
+import type { ClaimedRun } from '../runs/journal/command.js';
+import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto, type WorkerOpRunDto } from './claim.dto.js';
 import { ClaimService } from './claim.service.js';
 
 const CLAIMED_RUNS = 'X-Claimed-Runs';
@@ -34,6 +37,7 @@ export class ClaimsController {
     private readonly requests: HeldRequests,
     private readonly instrumentation: ClaimInstrumentation,
     private readonly quota: ClaimQuota,
+    private readonly files: RunFiles,
   ) {}
 
   /**
@@ -65,6 +69,7 @@ export class ClaimsController {
     @Query() { wait = 0, max }: ClaimQueryDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @CurrentCaller() caller: Caller,
+    @RequestAddress() base: string,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
     assertActsAs(caller, workerId);
@@ -72,12 +77,23 @@ export class ClaimsController {
     try {
       const request = { workerId, max, waitMs: wait * 1000, idempotency, caller, signal: held.signal };
       const { runs } = await this.instrumentation.observe(request, () => this.claims.claim(request));
-      const ops = runs.map(toWorkerOpRunDto);
+      const ops = (await Promise.all(runs.map((run) => this.#handOut(run, workerId, base)))).filter(
+        (op) => op !== null,
+      );
       const listed = ops.slice(0, MAX_LISTED).map(({ id }) => id);
       if (listed.length > 0) response.setHeader(CLAIMED_RUNS, listed.join(' '));
       return { ops };
     } finally {
       held.close();
     }
+  }
+
+  /** A claimed run as its worker gets it; null: a file is not there, and its attempt has ended. */
+  async #handOut(claimed: ClaimedRun, workerId: string, base: string): Promise<WorkerOpRunDto | null> {
+    const op = toWorkerOpRunDto(claimed);
+    const { run, inputs, options } = claimed;
+    if (run.hasFiles === null) return op;
+    const linked = await this.files.service.handOut({ ...run, inputs, options }, workerId, base);
+    return linked && { ...op, ...linked };
   }
 }

@@ -1,5 +1,6 @@
 import { Module, type OnModuleInit } from '@nestjs/common';
 import { GroupCommitter } from '../runs/journal/commit-group.js';
+import { HealthModule } from '../health/health.module.js';
 import { RunTimeoutsJob } from '../runs/run-timeouts.job.js';
 import { RunListReader } from '../runs/reading/run-list.reader.js';
 import { RunsModule } from '../runs/runs.module.js';
@@ -24,7 +25,7 @@ import { WorkerReports } from './worker-reports.js';
 
 /** Claims: which runs a worker gets, the waiting for them, why a run waits, and what workers are missing. */
 @Module({
-  imports: [RunsModule, WorkersModule],
+  imports: [RunsModule, WorkersModule, HealthModule],
   controllers: [ClaimsController, ExplainController, CapacityController, OverviewController],
   providers: [
     CandidateSelector,

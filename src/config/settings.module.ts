@@ -22,8 +22,9 @@ export function loadSettings(argv: readonly string[], env: Readonly<NodeJS.Proce
   const errors = validateSync(settings);
   for (const { field } of SETTING_KEYS) {
     const error = errors.find(({ property }) => property === field);
-    if (error !== undefined)
-      reader.refuse(field, error.constraints?.['hasKeys'] ?? error.constraints?.['isDatabaseUrl']);
+    if (error === undefined) continue;
+    const { hasKeys, isDatabaseUrl, hasNoFault } = error.constraints ?? {};
+    reader.refuse(field, hasKeys ?? isDatabaseUrl ?? hasNoFault);
   }
   reader.throwIfRefused();
   return Object.freeze(settings);

@@ -6,6 +6,7 @@ import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text
 import { parseNetworks } from '@longshore/common/networks';
 import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
+import { FileSettings } from './file-settings.js';
 import {
   BooleanSetting,
   IntegerSetting,
@@ -42,7 +43,7 @@ const MAX_SERVER_PROCESSES = 256;
  * The validated, frozen settings of the service. The decorators declare variables, flags, defaults and allowed values.
  * Inject it by this class or by `settingsConfig.KEY`.
  */
-export class Settings extends Budgets {
+export class Settings extends FileSettings {
   @TextSetting(
     'SERVICE_HOST',
     { default: '127.0.0.1', allowed: 'an IP address or host name', check: /^[A-Za-z0-9._:%-]{1,255}$/ },
@@ -371,4 +372,4 @@ function runsSeveral({ workers }: Settings): boolean {
 }
 
 /** Every setting, in the order of the help text. */
-export const SETTING_KEYS = settingKeysOf(Settings, Budgets);
+export const SETTING_KEYS = settingKeysOf(Settings, FileSettings, Budgets);

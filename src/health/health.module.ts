@@ -2,11 +2,16 @@ import { Module } from '@nestjs/common';
 import { CircuitBreaker } from '../database/failover/circuit-breaker.js';
 import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import { WriteCheck } from '../database/failover/write-check.js';
+import { FileStoreState } from './file-store-state.js';
 import { HealthChecks } from './health-checks.js';
 import { HealthController } from './health.controller.js';
 
 /** Reports the health of the service, from the checks that the contexts register. */
-@Module({ controllers: [HealthController], providers: [HealthChecks], exports: [HealthChecks] })
+@Module({
+  controllers: [HealthController],
+  providers: [HealthChecks, FileStoreState],
+  exports: [HealthChecks, FileStoreState],
+})
 export class HealthModule {
   constructor(breaker: CircuitBreaker, writes: WriteCheck, jobs: JobScheduler, checks: HealthChecks) {
     checks.register('database', async () => {

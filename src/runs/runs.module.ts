@@ -41,6 +41,7 @@ import { BatchedRunReads } from './reading/batched-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunEvents } from './run-events.js';
 import { RunListReader } from './reading/run-list.reader.js';
+import { RunFiles } from './files/run-files.js';
 import { RunReader } from './reading/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
 import { QueueReader } from './queue/queue.reader.js';
@@ -67,6 +68,7 @@ const EXPORTS = [
   RunListReader,
   RunReader,
   RunRepository,
+  RunFiles,
   RunsService,
   BulkRunsService,
   RunTimeoutsJob,

@@ -44,6 +44,8 @@ import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
 import { readDependencies, type DependencyDto } from './dto/dependency.dto.js';
 import { hasSources, sourceProblems } from './options/output-sources.js';
+import { RunFiles } from './files/run-files.js';
+import { fileIdsOf, requestedFilesProblems, usesFiles } from './files/requested-files.js';
 import { bindOptions, secretNamesOf } from './options/stored-options.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
@@ -71,6 +73,7 @@ export class RunsService {
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
     private readonly slots: ConcurrencySlots,
+    private readonly files: RunFiles,
     @Inject(Settings) private readonly settings: Pick<Settings, 'secretsKeys' | 'defaultTopic'>,
   ) {}
 
@@ -78,22 +81,38 @@ export class RunsService {
   async create(request: RunRequest, options: RunCreation = {}): Promise<AnsweredRun> {
     const { idempotency, caller } = options;
     const run = this.newRun(request, options);
+    if (run.hasFiles) await this.checkFiles(run, caller);
     return readAnswer(await this.journal.create(run, { idempotency, caller }), this.reader);
   }
 
-  /** The run that a request asks for, with new ids. @throws SecretsNotConfigured, InvalidRequest */
+  /**
+   * The run that a request asks for, with new ids; one with files is to be passed to {@link checkFiles}.
+   * @throws SecretsNotConfigured, FilesNotConfigured, InvalidRequest
+   */
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
     const { depends_on: asked = [], inputs = {} } = request;
-    const problems = asked.length === 0 ? [] : sourceProblems(inputs, readDependencies(asked));
+    const problems: string[] = asked.length === 0 ? [] : sourceProblems(inputs, readDependencies(asked));
+    if (usesFiles(request)) {
+      problems.push(...requestedFilesProblems(request));
+      this.files.assertConfigured();
+    }
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
       throw new SecretsNotConfigured();
     return newRun(request, origin, this.settings.defaultTopic);
   }
 
+  /** Refuses a run that is to get files which are not there, or not for the caller. @throws InvalidRequest */
+  async checkFiles(run: NewRun, caller: Caller | undefined): Promise<void> {
+    const problems = await this.files.service.problemsOf(run, caller);
+    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+  }
+
   /** The run that a request would create now. Nothing is stored. @throws SecretsNotConfigured */
   async preview(request: RunRequest, origin: RunOrigin): Promise<RunPreviewDto> {
-    const run = createRun(this.newRun(request, origin), new Date());
+    const fresh = this.newRun(request, origin);
+    if (fresh.hasFiles) await this.checkFiles(fresh, origin.caller);
+    const run = createRun(fresh, new Date());
     return { ...toOpRunDto(run, []), able_workers: await this.countAbleWorkers(run) };
   }
 
@@ -265,6 +284,7 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   const isBound = definition !== undefined || request.isBound === true;
   const bound = isBound ? request : bindOptions(request, { id, name: request.name });
   const stored = toStoredPolicies(request);
+  const hasFiles = usesFiles(request) ? true : null;
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;
   // The spreads come last: V8 adds members to a copy slowly.
@@ -291,8 +311,10 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
     groupRef: member?.ref ?? null,
     arrayIndex: member?.array?.index ?? null,
     arraySize: member?.array?.size ?? null,
+    hasFiles,
     hasSources: dependsOn.length > 0 && hasSources(request.inputs) ? true : null,
     ...(dependsOn.length > 0 && { dependsOn }),
+    ...(hasFiles && { files: fileIdsOf({ artifacts: bound.artifacts, inputs: request.inputs }) }),
     request: request.copy ?? copyOf(request, bound),
     createdBy: caller?.keyId ?? null,
     createdByName: caller?.name ?? null,

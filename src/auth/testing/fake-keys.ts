@@ -40,6 +40,7 @@ export class FakeKeys extends ApiKeysRepository {
       workerIds: null,
       workerTags: null,
       workerCapabilities: null,
+      stores: null,
       expiresAt: null,
       expiresInMs: null,
       ...key,

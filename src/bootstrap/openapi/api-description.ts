@@ -30,6 +30,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .addTag('workers', 'Register workers and claim runs')
     .addTag('logs', 'Send and read the output of containers')
     .addTag('bulk', 'Create, change and report many runs in one request')
+    .addTag('files', 'Upload files, and download them')
     .addTag('secrets', 'Store secrets, and read those of a run')
     .addTag('webhooks', 'Let endpoints be told of events')
     .addTag('operations', 'Health, metrics, API keys, pauses and capacity')

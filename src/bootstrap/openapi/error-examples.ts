@@ -2,6 +2,7 @@ import {
   EXAMPLE_API_KEY_ID,
   EXAMPLE_BULK_OPERATION_ID,
   EXAMPLE_CURSOR,
+  EXAMPLE_FILE_ID,
   EXAMPLE_GROUP_ID,
   EXAMPLE_RUN_ID,
   EXAMPLE_WEBHOOK_ID,
@@ -55,6 +56,12 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: "Secret 'database-password' not found" },
     503: { detail: 'Secrets are not configured', errors: ['the operator must set SERVICE_SECRETS_KEY'] },
   },
+  files: {
+    404: { detail: `File '${EXAMPLE_FILE_ID}' not found` },
+    409: { detail: `File '${EXAMPLE_FILE_ID}' is not uploaded yet` },
+    410: { detail: `File '${EXAMPLE_FILE_ID}' was removed at 2026-01-02T03:04:05.678Z` },
+    503: { detail: 'Files are not configured' },
+  },
   webhooks: { 404: { detail: `Webhook '${EXAMPLE_WEBHOOK_ID}' not found` } },
   'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
 };
@@ -104,6 +111,13 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   pauseSchedule: { 400: invalid('note must be a string without control characters of 1 to 500 characters') },
   backfillSchedule: { 400: invalid('from is required', 'until is required') },
   putSecret: { 400: invalid('kind is required') },
+  createFile: { 400: invalid('name is required', 'bytes is required') },
+  completeFile: {
+    400: invalid('etags is required'),
+    409: { detail: `File '${EXAMPLE_FILE_ID}' is not uploaded in parts` },
+  },
+  deleteFile: { 409: { detail: `File '${EXAMPLE_FILE_ID}' is used by the schedule 'nightly-report'` } },
+  updateApiKey: { 400: invalid('max_file_bytes must be an integer of at least 0') },
   createApiKey: { 400: invalid('name is required', 'scopes is required') },
   getMetrics: {
     403: { detail: 'API key is bound to workers and cannot use this route' },

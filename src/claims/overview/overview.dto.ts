@@ -1,4 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { FILE_STORE_STATES, type FileStoreHealth } from '../../health/file-store-state.js';
 import type { RunState } from '../../runs/machine/run-state.js';
 import { PendingByReasonDto } from '../reasons/pending-by-reason.dto.js';
 import { EngineUseDto } from '../../workers/dto/resources.dto.js';
@@ -61,6 +62,16 @@ export class CapacityDto {
   @ApiProperty({ type: UsageDto }) vram_mb: UsageDto;
 }
 
+@ApiSchema({ name: 'OverviewFiles', description: 'Whether the store of files can be used.' })
+export class OverviewFilesDto {
+  /** `off`: there is no store. */
+  @ApiProperty({ type: 'string', enum: FILE_STORE_STATES }) state: FileStoreHealth['state'];
+  /** Since when it is in this state, as the process that answers knows; null for `off`. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) since: string | null;
+  /** Why it is failing; else null. */
+  @ApiProperty({ type: 'string', nullable: true }) detail: string | null;
+}
+
 @ApiSchema({ name: 'Overview', description: 'Counts of runs and workers.' })
 export class OverviewDto {
   /** The time of the counts. */
@@ -76,4 +87,6 @@ export class OverviewDto {
   @ApiProperty({ type: CapacityDto }) capacity: CapacityDto;
   /** Engines of launchers, those with the most jobs first, 20 at most. */
   @ApiProperty({ type: [EngineUseDto] }) engines: EngineUseDto[];
+  /** Looked at every 15 seconds. */
+  @ApiProperty({ type: OverviewFilesDto }) files: OverviewFilesDto;
 }

@@ -6,6 +6,7 @@ import { summariseEngines } from '../../workers/pool/worker-pool.js';
 import { summariseWorkers, toCores } from '../../workers/worker-totals.js';
 import { WorkersService } from '../../workers/workers.service.js';
 import { CapacityService } from '../capacity/capacity.service.js';
+import { FileStoreState } from '../../health/file-store-state.js';
 import { SharedReading } from '../../common/shared-reading.js';
 import type { OverviewDto } from './overview.dto.js';
 
@@ -21,6 +22,7 @@ export class OverviewService {
     private readonly counts: RunCountsRepository,
     private readonly workers: WorkersService,
     private readonly capacity: CapacityService,
+    private readonly files: FileStoreState,
   ) {}
 
   /** Concurrent requests share a reading, since it reads all workers. */
@@ -35,6 +37,7 @@ export class OverviewService {
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
     const workers = await this.workers.list();
     const reasons = await this.capacity.countByReason(PENDING);
+    const { state, since, detail } = this.files.health;
     const { cpuMillis, ramMb, vramMb, ...groups } = summariseWorkers(workers);
     return {
       at: at.toISOString(),
@@ -54,6 +57,7 @@ export class OverviewService {
         workers.map(({ worker }) => worker),
         MAX_ENGINES,
       ),
+      files: { state, since: since?.toISOString() ?? null, detail },
     };
   }
 }

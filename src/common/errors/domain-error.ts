@@ -7,12 +7,14 @@ export const ERROR_STATUS = {
   'not-found': 404,
   conflict: 409,
   gone: 410,
+  'precondition-failed': 412,
   'too-large': 413,
   'unsupported-media-type': 415,
   'rate-limited': 429,
   unavailable: 503,
   /** Sent without `Retry-After`: only a change of the settings helps. */
   'switched-off': 503,
+  'insufficient-storage': 507,
 } as const;
 
 export type ErrorKind = keyof typeof ERROR_STATUS;
@@ -120,5 +122,14 @@ export class DatabaseUnavailable extends DomainError {
 
   constructor(cause: unknown) {
     super('The database is not available', { retryAfterSeconds: 1, cause });
+  }
+}
+
+/** SERVICE_FILES_URL is `none`. */
+export class FilesNotConfigured extends DomainError {
+  readonly kind = 'switched-off';
+
+  constructor() {
+    super('Files are not configured');
   }
 }

@@ -5,6 +5,7 @@ export const EXAMPLE_WORKER_ID = 'worker-1';
 export const EXAMPLE_BULK_OPERATION_ID = '019a2b3c-1111-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_API_KEY_ID = '019a2b3c-0000-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_WEBHOOK_ID = '019a2b3c-2222-7000-8000-0c1d2e3f4a5b';
+export const EXAMPLE_FILE_ID = '5f0c2b3e-8d1a-4c7b-9e6f-0c1d2e3f4a5b';
 export const EXAMPLE_GROUP_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5c';
 export const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 export const EXAMPLE_TOPIC = 'word-counts';
@@ -58,6 +59,13 @@ export const WEBHOOK_DELIVERY_ID_PARAM = {
   name: 'delivery_id',
   description: 'Id of the delivery, as in the list of deliveries.',
   example: '1',
+} as const;
+
+export const FILE_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the file, as in the response to its creation.',
+  format: 'uuid',
+  example: EXAMPLE_FILE_ID,
 } as const;
 
 /** Events of each type by name, for `@ApiBody`. */
@@ -141,6 +149,13 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   },
   createApiKey: {
     client: { name: 'nightly import', scopes: ['client'], expires_at: '2100-01-31T09:00:00Z' },
+  },
+  updateApiKey: { 'files of 10 GiB': { max_file_bytes: 10_737_418_240 } },
+  createFile: {
+    'a table': { name: 'train.csv', bytes: 1_048_576, content_type: 'text/csv' },
+  },
+  completeFile: {
+    'two parts': { etags: ['"9bb58f26192e4ba00f01e2e7b136bbd8"', '"a54357aff0632cce46d942af68356b38"'] },
   },
   putSecret: {
     opaque: { kind: 'opaque', value: 'correct horse battery staple' },

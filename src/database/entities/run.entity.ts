@@ -184,6 +184,8 @@ export class RunEntity {
   @Column('integer', { name: 'array_size', nullable: true }) arraySize: number | null;
   /** True: inputs are still to be read from outputs of runs that it waits for; null: none are. */
   @Column('boolean', { name: 'has_sources', nullable: true }) hasSources: boolean | null;
+  /** True: it gets or leaves files, which are in a store; null: it does not. */
+  @Column('boolean', { name: 'has_files', nullable: true }) hasFiles: boolean | null;
   /** Runs and groups that must end before it is claimable; 0: they have ended, its inputs are to be read; null: none. */
   @Column('integer', { name: 'waits_for', nullable: true }) waitsFor: number | null;
   /** How many times a run or an array was made that waits for it; null: never. */

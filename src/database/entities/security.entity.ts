@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** A row of `api_keys`. The key itself is not stored: `hash` is its SHA-256. */
 @Entity('api_keys')
+@Check('api_keys_max_file_bytes_check', 'max_file_bytes >= 0')
 @Check('api_keys_scopes_check', 'cardinality(scopes) > 0')
 @Check(
   'api_keys_worker_ids_check',
@@ -25,6 +26,10 @@ export class ApiKeyEntity {
   /** The capabilities that a worker of the key may have; null: any. */
   @Column('text', { name: 'worker_capabilities', array: true, nullable: true })
   workerCapabilities: string[] | null;
+  /** Bytes that the files of the key may have; null: any number. A bigint as decimal string. */
+  @Column('bigint', { name: 'max_file_bytes', nullable: true }) maxFileBytes: string | null;
+  /** Names of the stores that the key may use; null: all. */
+  @Column('text', { array: true, nullable: true }) stores: string[] | null;
   /** The readable beginning of the key. */
   @Column('text') prefix: string;
   /** Selected only on request. */
@@ -60,6 +65,7 @@ export const AUDIT_ACTIONS = [
   'bulk.start',
   'bulk.stop',
   'key.create',
+  'key.update',
   'key.revoke',
   'worker.drain',
   'worker.resume',
@@ -83,6 +89,7 @@ export const AUDIT_ACTIONS = [
   'secret.delete',
   'secret.rotate',
   'secret.read',
+  'file.delete',
   'webhook.create',
   'webhook.update',
   'webhook.delete',
@@ -93,7 +100,7 @@ export const AUDIT_ACTIONS = [
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule, a pause, a secret or a webhook, or a read of secrets. */
+/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition, a schedule, a pause, a secret, a file or a webhook, or a read of secrets. */
 @Entity('audit_entries')
 @Index('audit_entries_secret_reads', { synchronize: false })
 @Index('audit_entries_bulk_operations', ['subject'], { unique: true, where: "(action = 'bulk.start'::text)" })

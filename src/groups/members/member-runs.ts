@@ -60,6 +60,7 @@ export class MemberRuns {
       { ...request, schedule, member: groupMember },
       { caller, trace: trace ?? null },
     );
+    if (fresh.hasFiles) await this.runs.checkFiles(fresh, caller);
     if (group.maxParallel === null) return fresh;
     return {
       ...fresh,

@@ -24,8 +24,8 @@ export class AuditController {
 
   /**
    * List recorded changes and reads of secrets, newest first
-   * @remarks Direct changes of runs (PATCH), bulk operations, API keys that were created and revoked, drains of workers, changes of
-   * definitions and secrets, and reads of secrets by workers.
+   * @remarks Direct changes of runs (PATCH), bulk operations, API keys that were created, changed and revoked, drains of workers, changes of
+   * definitions and secrets, deleted files, and reads of secrets by workers.
    */
   @Get()
   @AllowScopes('admin')

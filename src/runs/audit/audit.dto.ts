@@ -24,7 +24,7 @@ export class AuditEntryDto {
   action: string;
   /**
    * What was changed: id of a run, an API key or a worker; of a definition its id, with a version `id/version`; name of a
-   * secret; of a bulk operation its id; of `secret.rotate` the id of the key that encrypts since then.
+   * secret; of a file or a bulk operation its id; of `secret.rotate` the id of the key that encrypts since then.
    */
   subject: string;
   /** Id of the run; null for other entries. */

@@ -56,6 +56,7 @@ export class BulkRunsService {
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
       const fresh = this.runs.newRun(readItem(CreateRunDto, item), { trace, caller });
+      if (fresh.hasFiles) await this.runs.checkFiles(fresh, caller);
       const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = await readAnswer(effect, this.reader);

@@ -3,7 +3,7 @@ import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
-import { isBound } from '../../auth/access.js';
+import { actsAs, isBound } from '../../auth/access.js';
 import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
@@ -39,6 +39,16 @@ export interface Fence {
 export const FencedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter =>
   readReporter(context, true),
 );
+
+/** Parameter: the fencing headers of a worker that reads a run; undefined unless both are there and the key is a worker's. */
+export const HeldBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Fence | undefined => {
+  const request = context.switchToHttp().getRequest<Request>();
+  const caller = callerOf(request);
+  const [workerId, attempt] = [WORKER_ID_HEADER, RUN_ATTEMPT_HEADER].map((name) => request.get(name));
+  if (!caller.scopes.has('worker') || workerId === undefined || attempt === undefined || !isAttempt(attempt))
+    return undefined;
+  return actsAs(caller, workerId) ? { workerId, attempt: Number(attempt) } : undefined;
+});
 
 function readReporter(context: ExecutionContext, isRequired = false): Reporter {
   const request = context.switchToHttp().getRequest<Request>();

@@ -27,6 +27,9 @@ import {
   namedExamples,
   RUN_ID_PARAM,
 } from '../../common/http/api-examples.js';
+import { RequestAddress } from '../../common/http/request/request-address.js';
+import { RunFiles } from '../files/run-files.js';
+import { usesFiles } from '../files/requested-files.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport, RunsService } from '../runs.service.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
@@ -54,9 +57,11 @@ import {
 } from './idempotency.js';
 import {
   ApiTraceparent,
+  HeldBy,
   ReportedBy,
   RUN_ATTEMPT_HEADER,
   TraceOf,
+  type Fence,
   WORKER_ID_HEADER,
 } from './request-headers.js';
 import {
@@ -91,6 +96,7 @@ export class RunsController {
     private readonly polls: RunPolls,
     private readonly etags: RunEtags,
     private readonly turns: DatabaseTurns,
+    private readonly files: RunFiles,
   ) {}
 
   /**
@@ -148,7 +154,8 @@ export class RunsController {
   /**
    * Get a run
    * @remarks With the newest events of its timeline, unless `include_events` is false. With `wait`, the response is held until
-   * the run is as `until` says, or the time is over.
+   * the run is as `until` says, or the time is over. The worker that holds the run and says so by both headers of events gets
+   * its files with URLs.
    */
   @Get(':id')
   @AllowScopes('client', 'worker')
@@ -160,6 +167,8 @@ export class RunsController {
     @Param('id') id: string,
     @Query() { include_events: includeEvents = true, wait = 0, until = 'ended' }: GetRunQueryDto,
     @IfNoneMatch() known: string | undefined,
+    @HeldBy() holder: Fence | undefined,
+    @RequestAddress() base: string,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
     const shown = includeEvents ? 'run' : 'run without events';
@@ -168,6 +177,11 @@ export class RunsController {
     const { run, version } = await this.reader.readRun(id, includeEvents, (read) =>
       this.turns.run(response, read),
     );
+    const held = holder && usesFiles(run) ? await this.files.service.linkHeld(id, holder, base) : null;
+    if (held) {
+      response.setHeader('Cache-Control', 'no-store');
+      return { ...run, ...held };
+    }
     tagResponse(response, this.etags.of(version, shown));
     return run;
   }

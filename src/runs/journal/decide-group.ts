@@ -22,6 +22,9 @@ import {
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { type ExecutionChange } from '../storage/run.repository.js';
+import type { FileChanges, FileUse, Leavings } from '../storage/artifacts.js';
+import { mayLeaveFiles } from '../files/reported-files.js';
+import { FilesUnchecked } from '../files/run-files.errors.js';
 import type { OpenRuns } from '../storage/open-runs.js';
 import type { RunTimer } from '../storage/run-timers.js';
 import { UnknownDependency } from '../run.errors.js';
@@ -66,7 +69,7 @@ export interface GroupStart {
 }
 
 /** The rows that a group writes, without those of its claims. */
-export interface Changes {
+export interface Changes extends FileChanges {
   readonly now: Date;
   /** In the order of the commands, as they are after the group. */
   readonly created: readonly CreatedRun[];
@@ -106,12 +109,14 @@ export interface Changes {
 /**
  * Decides the commands of a group in order, each on the result of those before it. A command that is refused changes
  * nothing. Depends on its arguments alone.
+ * @param conceal the command as it may be recorded
  * @returns what to write, and an outcome for each command; claims are refused until they are served
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
   { keys, found, due, open, groups, now }: GroupStart,
   policy: Policy,
+  conceal: (run: Run, command: RunCommand) => RunCommand,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created = new Map<string, CreatedRun>();
   const decided: Change[] = [];
@@ -121,6 +126,8 @@ export function decideGroup(
 
   const batches: (BatchDone & BatchRecord)[] = [];
   const dependencies: NewDependency[] = [];
+  const leavings: Leavings[] = [];
+  const fileUses: FileUse[] = [];
 
   /** @param fresh the run if the group creates it: only limits change it then, whose changes are all that its insertion writes */
   const change = (
@@ -134,13 +141,18 @@ export function decideGroup(
     const run = fresh ?? (created.has(runId) ? undefined : (after.get(runId) ?? before.get(runId)));
     if (!run) throw new RunNotFound(runId);
     if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
-    const outcome = decide(run, command, now, policy);
+    const stated = conceal(run, command);
+    const outcome = decide(run, stated, now, policy);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
+    if (mayLeaveFiles(run, command)) {
+      if (command.left?.attempt !== run.attempt) throw new FilesUnchecked(run.attempt);
+      leavings.push({ ...command.left, runId });
+    }
     if (outcome.run === run) return run;
     after.set(runId, outcome.run);
     if (fresh) created.set(runId, { ...fresh, ...outcome.run });
     limits.note(run, outcome.run);
-    decided.push({ command, before: run, ...outcome });
+    decided.push({ command: stated, before: run, ...outcome });
     return outcome.run;
   };
 
@@ -161,6 +173,7 @@ export function decideGroup(
       groups,
     );
     for (const dependency of own) dependencies.push(dependency);
+    for (const fileId of fresh.files ?? []) fileUses.push({ runId: run.id, fileId });
     const wait = waitsFor === null ? isHeld && { notBefore: HELD } : { notBefore: HELD, waitsFor };
     created.set(run.id, wait ? { ...run, ...wait } : run);
     limits.note(undefined, run);
@@ -239,6 +252,8 @@ export function decideGroup(
     after,
     batches,
     dependencies,
+    leavings,
+    fileUses,
     elapsed,
   });
   return { changes, outcomes };

@@ -16,6 +16,8 @@ import {
   type QueueState,
   type WaitingLimits,
 } from '../group-commit/group-commit-queue.js';
+import { FilesUnchecked } from '../files/run-files.errors.js';
+import { RunFiles } from '../files/run-files.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
 import { JournalOverloaded, RunNotFound, TooManyWaiting } from '../run.errors.js';
@@ -82,6 +84,7 @@ export class RunJournal {
     private readonly metrics: JournalMetrics,
     @Inject(Settings) settings: JournalSettings,
     private readonly refusals: Refusals,
+    private readonly files: RunFiles,
   ) {
     this.#queue = this.#newQueue(settings);
     this.#large = this.#newQueue(settings);
@@ -107,7 +110,15 @@ export class RunJournal {
   /** Changes a run. @throws RunNotFound, RunRejected, IdempotencyMismatch, PrecedingEventFailed, JournalOverloaded, TooManyWaiting, database errors */
   async change(runId: string, command: RunCommand, options: ChangeOptions = {}): Promise<Effect> {
     if (!isRunId(runId)) throw new RunNotFound(runId);
-    return effectOf(await this.#submit({ kind: 'change', runId, command, ...options }));
+    let asked = command;
+    for (;;) {
+      try {
+        return effectOf(await this.#submit({ kind: 'change', runId, command: asked, ...options }));
+      } catch (error) {
+        if (!(error instanceof FilesUnchecked) || command.type !== 'event') throw error;
+        asked = { ...command, left: await this.files.service.findLeft(runId, error.attempt, command) };
+      }
+    }
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { EndedAttempt, Run, TimelineEntry, LabelChanges } from './run.js';
+import type { EndedAttempt, LeftFiles, Run, TimelineEntry, LabelChanges } from './run.js';
 import type { NoteLimits } from './attempt.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
@@ -34,6 +34,8 @@ export type RunCommand =
       readonly type: 'event';
       readonly event: RunEvent;
       readonly reporter: Reporter;
+      /** What the attempt has left, if this reports its end and the store was asked. */
+      readonly left?: LeftFiles;
     }
   | {
       readonly type: 'assign';

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import type { Labels, OnLimit, RunEntity } from '../../database/entities/run.entity.js';
 import type { EndCause } from './event-types.js';
 import type { RunState } from './run-state.js';
@@ -32,6 +33,7 @@ export const FIXED_FIELDS = [
   'scheduleId',
   'groupId',
   'hasSources',
+  'hasFiles',
 ] as const satisfies readonly (keyof RunEntity)[];
 
 /** Fields that change only when an attempt ends by a failure after which the run grows. */
@@ -175,6 +177,7 @@ export const NO_OPTIONS = {
   arrayIndex: null,
   arraySize: null,
   hasSources: null,
+  hasFiles: null,
 } as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
@@ -185,7 +188,18 @@ export type NewRun = Omit<
   Pick<RunEntity, 'request'> & {
     /** Runs and groups that it waits for; undefined: none. */
     readonly dependsOn?: readonly Dependency[] | undefined;
+    /** Ids of files that it gets; undefined: none. */
+    readonly files?: readonly string[] | undefined;
   };
+
+/** A file of an attempt, as it is found in the store. */
+export type NewArtifact = Omit<ArtifactEntity, 'runId' | 'attempt' | 'at' | 'removedAt'>;
+
+/** What an attempt has left in the store of files when its end was reported. */
+export interface LeftFiles {
+  readonly attempt: number;
+  readonly artifacts: readonly NewArtifact[];
+}
 
 /** What the end of a run or group must be for those that wait for it. */
 export const NEEDS = ['completed', 'failed', 'ended'] as const;
@@ -207,7 +221,7 @@ export function isMet(need: Need, endState: string): boolean {
 export type CreatedRun = RunRecord & Pick<RunEntity, 'request'>;
 
 /** The run as it is created. @param now the database's time */
-export function createRun({ dependsOn: _dependsOn, ...fresh }: NewRun, now: Date): CreatedRun {
+export function createRun({ dependsOn: _dependsOn, files: _files, ...fresh }: NewRun, now: Date): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };

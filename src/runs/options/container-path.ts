@@ -45,6 +45,11 @@ export function isWithin(path: string, other: string): boolean {
   return path === other || path.startsWith(`${other}/`);
 }
 
+/** Whether one of two paths is, or is in, the other one. */
+export function overlap(path: string, other: string): boolean {
+  return isWithin(path, other) || isWithin(other, path);
+}
+
 function isContainerPath(path: string): boolean {
   const [root, ...parts] = path.split('/');
   return (

@@ -14,6 +14,7 @@ import {
 import { workdirProblem } from './container-path.js';
 import { SECRET_NAME, MAX_VARIABLES } from './names.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
+import { ARTIFACTS } from './run-artifacts.js';
 import { FILES } from './run-files.js';
 import { MOUNTS } from './run-mounts.js';
 
@@ -148,6 +149,7 @@ export const OPTION_DECLARATIONS = {
   secrets_from: SECRETS_FROM,
   files: FILES,
   mounts: MOUNTS,
+  artifacts: ARTIFACTS,
   image_pull_secret: textOption(SECRET_NAME, {
     texts: {
       request: 'Name of the secret, of kind `registry`, with the login for the registry of the image.',

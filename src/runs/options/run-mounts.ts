@@ -1,8 +1,7 @@
-import { clip } from '@longshore/common/json/text';
-import { InvalidRequest } from '../../common/errors/domain-error.js';
-import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
-import { type BoundRun, type ObjectShape, objectListOption, type OptionDeclaration } from './option-kinds.js';
+import { itemPath } from '../../common/http/validation/problems.js';
+import { bindText, unboundProblem } from './bound-text.js';
+import { containerPathProblem, overlap, relativePathProblem } from './container-path.js';
+import { type ObjectShape, objectListOption, type OptionDeclaration } from './option-kinds.js';
 
 /** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
 export interface RunMount {
@@ -14,13 +13,6 @@ export interface RunMount {
   /** Folder within the volume. */
   readonly sub_path?: string;
 }
-
-const RUN_ID = '${run.id}';
-const RUN_NAME = '${run.name}';
-const REFERENCE = /\$\{[^}]*\}?/g;
-
-/** As long as the id of a run. */
-const SAMPLE_ID = '00000000-0000-0000-0000-000000000000';
 
 const SHAPE: ObjectShape = {
   volume: {
@@ -80,7 +72,10 @@ export const MOUNTS: OptionDeclaration<readonly RunMount[]> = objectListOption<R
       mounts.map((mount, index) => {
         const { sub_path: subPath } = mount;
         return subPath
-          ? { ...mount, sub_path: boundFolder(subPath, run, `${itemPath(at, index)}.sub_path`) }
+          ? {
+              ...mount,
+              sub_path: bindText(subPath, run, `${itemPath(at, index)}.sub_path`, relativePathProblem),
+            }
           : mount;
       }),
   },
@@ -111,25 +106,5 @@ function mountProblem(
     return `${at} must have either volume or scratch_mb`;
   if (volume === undefined && (readOnly !== undefined || subPath !== undefined))
     return `${at} must have read_only and sub_path only with volume`;
-  return subPath === undefined
-    ? undefined
-    : relativePathProblem(subPath.replaceAll(RUN_ID, SAMPLE_ID), `${at}.sub_path`);
-}
-
-/** A `sub_path` for the run. @throws InvalidRequest for a reference that it does not have, and a folder that is none */
-function boundFolder(subPath: string, { id, name }: BoundRun, path: string): string {
-  const bound = subPath.replaceAll(REFERENCE, (reference) => {
-    const value = reference === RUN_ID ? id : reference === RUN_NAME ? name : undefined;
-    if (value !== undefined) return value;
-    const why =
-      reference === RUN_NAME ? 'the run has no name' : `unknown, only ${RUN_ID} and ${RUN_NAME} are replaced`;
-    throw new InvalidRequest(VALIDATION_FAILED, [`${path}: ${clip(reference, 128)}: ${why}`]);
-  });
-  const problem = relativePathProblem(bound, path);
-  if (problem !== undefined) throw new InvalidRequest(VALIDATION_FAILED, [problem]);
-  return bound;
-}
-
-function overlap(path: string, other: string): boolean {
-  return isWithin(path, other) || isWithin(other, path);
+  return subPath === undefined ? undefined : unboundProblem(subPath, `${at}.sub_path`, relativePathProblem);
 }

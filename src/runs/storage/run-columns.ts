@@ -26,7 +26,7 @@ export const MACHINE_COLUMNS = `r.id, r.max_attempts as "maxAttempts", r.backoff
               r.cpu, r.requirement_id as "requirementId", r.concurrency_key as "concurrencyKey",
               r.concurrency_limit as "concurrencyLimit", r.start_at as "startAt", r.retry_on as "retryOn",
               r.created_at as "createdAt", r.schedule_id as "scheduleId", r.group_id as "groupId",
-              r.has_sources as "hasSources", r.ram_mb as "ramMb", r.extra_constraints as "extraConstraints", r.state,
+              r.has_sources as "hasSources", r.has_files as "hasFiles", r.ram_mb as "ramMb", r.extra_constraints as "extraConstraints", r.state,
               r.priority, r.progress, r.attempt, r.attempt_id as "attemptId", r.first_event as "firstEvent",
               r.event_count as "eventCount", r.failures, r.reclaims, r.repeated_losses as "repeatedLosses",
               r.loss_worker as "lossWorker", r.gpu_id as "gpuId", r.gpu_ids as "gpuIds", r.worker_id as "workerId",

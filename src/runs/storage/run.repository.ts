@@ -68,6 +68,7 @@ const RELATIONS = [
   'arrayIndex',
   'arraySize',
   'hasSources',
+  'hasFiles',
   'waitsFor',
   'dependents',
 ] as const;
@@ -121,7 +122,7 @@ const NEW_RUNS = RowArrays.of<Exclude<Given, (typeof RELATIONS)[number]>>(INSERT
 
 // Of runs that belong to others: their commit may end them at once.
 const LIMITED_COLUMNS = `concurrency_on_limit, state, event_count, cause, cancel_reason, finished_at, group_id, group_ref, array_index, array_size,
-         has_sources, waits_for, dependents`;
+         has_sources, has_files, waits_for, dependents`;
 const INSERT_LIMITED = `insert into runs (
          ${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS},
          queued_at, updated_at, progress, attempt, first_event, failures, reclaims, outcome, size
@@ -131,7 +132,7 @@ const INSERT_LIMITED = `insert into runs (
          from unnest(
                 ${PLAIN_ARRAYS}, ${OPTION_ARRAYS},
                 $39::text[], $40::text[], $41::integer[], $42::text[], $43::text[], $44::timestamptz[], $45::uuid[], $46::text[],
-                $47::integer[], $48::integer[], $49::boolean[], $50::integer[], $51::integer[]
+                $47::integer[], $48::integer[], $49::boolean[], $50::boolean[], $51::integer[], $52::integer[]
               ) as v (${PLAIN_COLUMNS}, ${OPTION_COLUMNS}, ${LIMITED_COLUMNS})`;
 const LIMITED_RUNS = RowArrays.of<
   Given | 'state' | 'eventCount' | 'cause' | 'cancelReason' | 'finishedAt' | 'waitsFor' | 'dependents'

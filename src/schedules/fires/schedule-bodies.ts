@@ -48,6 +48,7 @@ export class ScheduleBodies {
     if (run === null) throw new Error(`schedule ${id} has neither a run nor a group`);
     const request = await this.bodies.request(run, { facts: { ...facts, 'run.id': newId() }, labels });
     const fresh = this.runs.newRun({ ...request, schedule: origin.schedule }, { caller });
+    if (fresh.hasFiles) await this.runs.checkFiles(fresh, caller);
     await this.groups.checkKnown(fresh.dependsOn ?? []);
     return { run: fresh };
   }

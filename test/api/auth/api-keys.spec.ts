@@ -29,6 +29,8 @@ const FIELDS = [
   'worker_ids',
   'worker_tags',
   'worker_capabilities',
+  'max_file_bytes',
+  'stores',
   'prefix',
   'created_at',
   'expires_at',
@@ -61,6 +63,8 @@ describe('API keys', () => {
         worker_ids: null,
         worker_tags: null,
         worker_capabilities: null,
+        max_file_bytes: null,
+        stores: null,
         expires_at: null,
         last_used_at: null,
         revoked_at: null,
@@ -142,6 +146,18 @@ describe('API keys', () => {
         'a',
       ]),
       [{ ...bound, worker_capabilities: many }, [`worker_capabilities ${NAMES}`]],
+      ...each(
+        'max_file_bytes must be an integer of at least 0',
+        (max) => ({ ...good, max_file_bytes: max }),
+        [-1, 0.5, '1', 2 ** 53],
+      ),
+      [
+        { ...good, stores: ['unknown', 'other'] },
+        [
+          "stores: 'unknown' is not a store of SERVICE_FILES_STORES",
+          "stores: 'other' is not a store of SERVICE_FILES_STORES",
+        ],
+      ],
       ...each(`expires_at must be UNIX seconds, ${TIME_FORM}`, (expires_at) => ({ ...good, expires_at }), [
         '2100-01-01T00:00:00',
         '2100-01-01',

@@ -12,6 +12,7 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+const EXAMPLE_FILE_ID = '5f0c2b3e-8d1a-4c7b-9e6f-0c1d2e3f4a5b';
 const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 
 /** Bodies that an operation refuses with 400; `{}` unless given. */
@@ -26,6 +27,7 @@ const WRONG_BODIES: Readonly<Record<string, object>> = {
   pauseSchedule: { note: '' },
   updateWebhook: { url: '' },
   rotateWebhookSecret: { keep_old_s: -1 },
+  updateApiKey: { max_file_bytes: -1 },
 };
 
 /** Queries that an operation refuses with 400; an unknown parameter unless given. */
@@ -136,6 +138,11 @@ describe('the example of an error response is what the service answers', () => {
     await Promise.all(
       Array.from({ length: 100 }, () => service.send('POST', '/webhooks', { body: { url } })),
     );
+    await insertFile('awaited', null);
+    await service.dataSource.query(
+      `insert into file_uses (kind, user_id, file_id) values ('schedule', 'nightly-report', $1)`,
+      [EXAMPLE_FILE_ID],
+    );
     for (const operation of withStatus(409)) {
       const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
       const isCreation = operation.path.endsWith('/runs');
@@ -150,6 +157,7 @@ describe('the example of an error response is what the service answers', () => {
     }
     await service.dataSource.query('delete from pauses');
     await service.dataSource.query('delete from webhooks');
+    await service.dataSource.query('delete from files');
     await service.send('DELETE', '/definitions/word-count?all=true');
   });
 
@@ -160,8 +168,13 @@ describe('the example of an error response is what the service answers', () => {
       `with d as (delete from feed_entries where topic = 'word-counts' and position <= 2)
        update feed_topics set first_position = 3 where topic = 'word-counts'`,
     );
-    const query = `?topic=word-counts&after=${cursorsOf('word-counts', null)(1)}`;
-    for (const operation of withStatus(410)) assertExample(operation, 410, await send(operation, { query }));
+    await insertFile('removed', '2026-01-02T03:04:05.678Z');
+    const ofFeed = `?topic=word-counts&after=${cursorsOf('word-counts', null)(1)}`;
+    for (const operation of withStatus(410)) {
+      const query = operation.path.startsWith('/feed') ? ofFeed : '';
+      assertExample(operation, 410, await send(operation, { query }));
+    }
+    await service.dataSource.query('delete from files');
   });
 
   test('413 and 415', async () => {
@@ -187,7 +200,7 @@ describe('the example of an error response is what the service answers', () => {
 
   test('503', async () => {
     const off = await startTestApp({
-      env: { SERVICE_FEED_ENABLED: 'false', SERVICE_SECRETS_KEY: '' },
+      env: { SERVICE_FEED_ENABLED: 'false', SERVICE_SECRETS_KEY: '', SERVICE_FILES_URL: 'none' },
     });
     try {
       await Promise.all([off.dataSource.destroy(), off.app.get(JournalDataSource).dataSource.destroy()]);
@@ -214,6 +227,13 @@ describe('the example of an error response is what the service answers', () => {
       await off.close();
     }
   });
+
+  const insertFile = (state: string, removedAt: string | null): Promise<unknown> =>
+    service.dataSource.query(
+      `insert into files (id, name, bytes, state, created_by, created_by_name, created_at, last_used_at, removed_at)
+       values ($1, 'train.csv', 1, $2, gen_random_uuid(), 'k', now(), now(), $3)`,
+      [EXAMPLE_FILE_ID, state, removedAt],
+    );
 
   const documented = Object(readApiDocument()).paths;
   const bodyOf = ({ path, method }: Operation): unknown => {

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeAll, describe, test } from 'vitest';
-import { EXAMPLE_GROUP_ID, EXAMPLE_WEBHOOK_ID } from '../../../src/common/http/api-examples.js';
+import {
+  EXAMPLE_API_KEY_ID,
+  EXAMPLE_FILE_ID,
+  EXAMPLE_GROUP_ID,
+  EXAMPLE_WEBHOOK_ID,
+} from '../../../src/common/http/api-examples.js';
 import {
   ApiDescription,
   readApiDocument,
@@ -183,6 +188,11 @@ describe('the API description', () => {
     const { id: groupId } = (
       await service.send('POST', '/groups', { body: exampleOf('createGroup', 'three steps') })
     ).body;
+    const { id: fileId } = (
+      await service.send('POST', '/files', { body: exampleOf('createFile', 'a table') })
+    ).body;
+    await service.dataSource.query(`update files set state = 'stored'`);
+    const { id: keyId } = await issueKey(service, ['client']);
     for (const operation of api.operations) {
       for (const [name, example] of Object.entries(examplesOf(operation))) {
         const runId = await claimedRun();
@@ -191,6 +201,8 @@ describe('the API description', () => {
         const path = filled(operation)
           .replaceAll(EXAMPLE_RUN_ID, runId)
           .replaceAll(EXAMPLE_GROUP_ID, groupId)
+          .replaceAll(EXAMPLE_FILE_ID, fileId)
+          .replaceAll(EXAMPLE_API_KEY_ID, keyId)
           .replaceAll(EXAMPLE_WEBHOOK_ID, webhookId);
         const headers = Object.fromEntries(
           operation.parameters.flatMap(({ name: header, in: place, schema }) =>

@@ -59,7 +59,9 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   updateWebhook: WEBHOOK,
   replayWebhook: /^until must /,
   putSecret: /^(?:value(?:_base64)?[ .]|either value or )/,
-  createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
+  createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with |stores: )/,
+  updateApiKey: /^stores: /,
+  createFile: /^bytes must be at most /,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
   readRunLog:
@@ -78,6 +80,13 @@ describe('requests drawn from the API description', () => {
 
   test(`${REQUESTS} of them, seed ${SEED}: each is answered as the description says`, async (t) => {
     const known = new KnownThings();
+    const files = await rows<{ id: string }>(
+      service.dataSource,
+      `insert into files (id, name, bytes, state, created_by, created_by_name, created_at, last_used_at)
+       select gen_random_uuid(), 'f', 1, 'stored', gen_random_uuid(), 'k', now(), now() from generate_series(1, 20)
+       returning id`,
+    );
+    for (const file of files) known.learn('/files/{id}', file);
     const weighted = api.operations.flatMap((operation) =>
       Array.from({ length: weightOf(operation) }, () => operation),
     );
@@ -127,7 +136,7 @@ function weightOf({ body, parameters }: Operation): number {
   return parameters.length > 0 ? 2 : 1;
 }
 
-/** Whether the service itself is about to change a run, because a timeout or a back-off ends or a bulk operation is under way. */
+/** Whether the service itself is about to change a run, because a timeout or a back-off ends, a bulk operation is under way, or a pause begins or ends. */
 async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
   const [near] = await rows<{ isNear: boolean }>(
     dataSource,
@@ -135,6 +144,8 @@ async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
        select from run_timers where due_at < clock_timestamp() + interval '2 seconds'
      ) or exists (
        select from bulk_operations where state = 'running'
+     ) or exists (
+       select from pauses where not is_applied or until_at < clock_timestamp() + interval '2 seconds'
      ) as "isNear"`,
   );
   return near?.isNear ?? false;

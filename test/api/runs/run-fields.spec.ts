@@ -85,6 +85,7 @@ const NOT_REQUESTED = [
   'arrayIndex',
   'arraySize',
   'hasSources',
+  'hasFiles',
   'request',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),

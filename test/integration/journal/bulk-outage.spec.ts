@@ -22,6 +22,7 @@ const ADMIN: Caller = {
   workerIds: null,
   workerTags: null,
   workerCapabilities: null,
+  stores: null,
   expiresAt: null,
 };
 

@@ -12,7 +12,7 @@ const callerOf = (id: string, ...scopes: Scope[]): CommandOptions => ({
 const FLOOD = callerOf('flood', 'client');
 const QUIET = callerOf('quiet', 'client');
 const WORKER = callerOf('worker', 'worker');
-const UNBOUND = { workerIds: null, workerTags: null, workerCapabilities: null };
+const UNBOUND = { workerIds: null, workerTags: null, workerCapabilities: null, stores: null };
 
 /** Three groups and more of small creations. */
 const MANY = 800;

@@ -1,5 +1,8 @@
 import 'reflect-metadata';
 import { hash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
@@ -79,6 +82,7 @@ export interface TestAppOptions {
 
 /** Starts an application; every part is real. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const files = await mkdtemp(join(tmpdir(), 'longshore-files-'));
   const configuration = await SettingsModule.load(['--port', '0'], {
     SERVICE_API_KEYS: Object.entries(KEYS)
       .map(([scope, key]) => `${scope}:${key}`)
@@ -89,6 +93,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     // Tests of refused keys send many wrong ones.
     SERVICE_AUTH_FAILURE_LIMIT: '0',
     SERVICE_SECRETS_KEY: newSecretsKey(),
+    SERVICE_FILES_URL: `file:${files}`,
     ...options.env,
   });
   const logged: Record<string, unknown>[] = [];
@@ -121,6 +126,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       await app.close();
       await options.tracing?.close();
       if (!options.database) await database.close();
+      await rm(files, { recursive: true, force: true });
     },
   };
 }

@@ -17,6 +17,7 @@ const KINDS = [
   'chunk',
   'secret',
   'bulk-operation',
+  'file',
 ] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -29,6 +30,7 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['ending_before', /^/, 'run'],
   ['id', /^\/bulk-operations/, 'bulk-operation'],
   ['id', /^\/api-keys/, 'api-key'],
+  ['id', /^\/files/, 'file'],
   ['id', /^\/definitions/, 'definition'],
   ['name', /^\/definitions/, 'definition'],
   ['name', /^\/secrets/, 'secret'],
@@ -63,6 +65,7 @@ export class KnownThings {
     chunk: ['0'],
     secret: ['secret-1', 'secret-2'],
     'bulk-operation': [],
+    file: [],
   };
 
   /** A thing that a field of this name may mean, or undefined when nothing is known. */
@@ -80,6 +83,7 @@ export class KnownThings {
     if (/^\/runs|\/runs$/.test(path)) this.#add('run', id);
     else if (path === '/bulk-operations') this.#add('bulk-operation', id);
     else if (path === '/api-keys') this.#add('api-key', id);
+    else if (path === '/files/{id}') this.#add('file', id);
   }
 
   #add(kind: Kind, thing: string): void {

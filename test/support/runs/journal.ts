@@ -31,6 +31,7 @@ import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-event.js';
 import { Pauses } from '../../../src/runs/queue/pauses.js';
+import { RunFiles } from '../../../src/runs/files/run-files.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../../src/runs/storage/run-views.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
@@ -100,10 +101,11 @@ export function journalOn(
   const selector = new CandidateSelector(queue, lanes, pool, strategy);
   const allocator = new ClaimAllocator(tables, new HeldRunRepository(), selector, pool, strategy, settings);
   const groups = new CommittedGroups();
+  const files = new RunFiles();
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(settings, tables, views, feeds, groups);
+  const committer = new GroupCommitter(settings, tables, views, feeds, files, groups);
   committer.serveClaimsBy(allocator);
   const metrics = new JournalMetrics(registry, groups);
   return {
@@ -115,6 +117,7 @@ export function journalOn(
       metrics,
       settings,
       new Refusals(registry),
+      files,
     ),
     registry,
   };

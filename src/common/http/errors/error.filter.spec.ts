@@ -65,9 +65,11 @@ describe('the error filter', () => {
     ['too-large', 413],
     ['unsupported-media-type', 415],
     ['gone', 410],
+    ['precondition-failed', 412],
     ['rate-limited', 429],
     ['unavailable', 503],
     ['switched-off', 503],
+    ['insufficient-storage', 507],
   ];
   for (const [kind, expected] of statuses) {
     it(`answers ${kind} with ${expected}`, () => {

@@ -13,9 +13,9 @@ export interface HandlerInputs {
   /**
    * `required` for `@Body()` and `@RawBody()`: the body must be JSON. `optional` for `@Req()` and custom parameter
    * decorators without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for uploads,
-   * whose interceptor reads the body.
+   * whose interceptor reads the body. `streamed`: the handler reads the body, which may be of any size.
    */
-  readonly body: 'required' | 'optional' | 'none';
+  readonly body: 'required' | 'optional' | 'none' | 'streamed';
   /** Whether interceptors of the route may read a body of `multipart/form-data`. */
   readonly multipart: boolean;
   readonly rawBody: boolean;
@@ -39,6 +39,7 @@ type ControllerClass = abstract new (...args: never[]) => unknown;
 type Handler = object & { readonly name: string };
 
 const IGNORES_QUERY = 'longshore:ignores-query';
+const STREAMS_BODY = 'longshore:streams-body';
 const headerFactories = new WeakSet<object>();
 const bodyFactories = new WeakSet<object>();
 const cache = new WeakMap<Handler, HandlerInputs>();
@@ -46,6 +47,11 @@ const cache = new WeakMap<Handler, HandlerInputs>();
 /** Accepts any query, well-formed or not: the page in the browser reads it. */
 export function IgnoreQuery(): MethodDecorator {
   return SetMetadata(IGNORES_QUERY, true);
+}
+
+/** The handler reads the body itself, of any size and type, as it arrives, and the query. */
+export function StreamsBody(): MethodDecorator {
+  return SetMetadata(STREAMS_BODY, true);
 }
 
 /**
@@ -108,8 +114,9 @@ export function declaredParameters(controller: ControllerClass, method: string):
 }
 
 function readInputs(controller: ControllerClass, handler: Handler): HandlerInputs {
-  if (Reflect.hasMetadata(IGNORES_QUERY, handler)) {
-    return { body: 'none', multipart: false, rawBody: false, query: 'ignored' };
+  const isStreamed = Reflect.hasMetadata(STREAMS_BODY, handler);
+  if (isStreamed || Reflect.hasMetadata(IGNORES_QUERY, handler)) {
+    return { body: isStreamed ? 'streamed' : 'none', multipart: false, rawBody: false, query: 'ignored' };
   }
   const declared = declaredParameters(controller, methodName(controller, handler));
   const has = (...kinds: RouteParamtypes[]): boolean =>

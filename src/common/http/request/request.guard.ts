@@ -53,6 +53,7 @@ export class RequestGuard implements CanActivate {
     const inputs = inputsOf(context.getClass(), context.getHandler());
     const { maxBodyBytes } = this.settings;
     checkPath(request);
+    if (inputs.body === 'streamed') return true;
     if (Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
     if (isBodyToRead(request, inputs)) return this.#readBody(request, http.getResponse<Response>(), inputs);
     checkQuery(request, inputs);

@@ -125,6 +125,7 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'bulk.start': 'bulk operation started',
   'bulk.stop': 'bulk operation stopped',
   'key.create': 'API key created',
+  'key.update': 'limits of an API key changed',
   'key.revoke': 'API key revoked',
   'worker.drain': 'worker drained',
   'worker.resume': 'worker resumed',
@@ -155,6 +156,7 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'secret.delete': 'secret deleted',
   'secret.rotate': 'secrets encrypted with a new key',
   'secret.read': 'secrets of a run read by its worker',
+  'file.delete': 'file deleted',
 };
 
 /** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */

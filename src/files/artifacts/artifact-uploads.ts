@@ -1,0 +1,83 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { Settings } from '../../config/settings.js';
+import { execute, rows } from '../../database/sql/sql.js';
+import type { PartUploads } from '../stores/file-store.js';
+import { Stores } from '../stores/stores.js';
+import { partBytesFor, signParts, type SignedPart } from '../uploads/parts.js';
+import { artifactKey } from './object-keys.js';
+
+/** What an attempt sends in parts. */
+export interface PartedArtifact {
+  readonly run: string;
+  readonly attempt: number;
+  readonly name: string;
+}
+
+/** Artifacts that are sent in parts, in the table `artifact_uploads`: of each the upload that was begun last. */
+@Injectable()
+export class ArtifactUploads {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly stores: Stores,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'filePartBytes'>,
+  ) {}
+
+  /** Whether so many bytes are sent in parts. */
+  takesParts(bytes: number): boolean {
+    return this.stores.main?.parts !== undefined && bytes > this.settings.filePartBytes;
+  }
+
+  /** Begins an upload in parts; an earlier one of the same artifact is given up. @throws StoreUnavailable */
+  async start(artifact: PartedArtifact, bytes: number, validS: number): Promise<SignedPart[]> {
+    const parts = this.#parts();
+    const key = artifactKey(artifact);
+    const { run, attempt, name } = artifact;
+    const uploadId = await parts.start(key);
+    const [earlier] = await rows<{ uploadId: string | null }>(
+      this.dataSource,
+      `with earlier as (
+         select upload_id
+           from artifact_uploads
+          where run_id = $1::uuid and attempt = $2::integer and name = $3::text
+       ),
+       written as (
+         insert into artifact_uploads (run_id, attempt, name, upload_id, started_at)
+         values ($1::uuid, $2::integer, $3::text, $4::text, clock_timestamp())
+         on conflict (run_id, attempt, name) do update
+            set upload_id = excluded.upload_id, started_at = excluded.started_at
+       )
+       select (select upload_id from earlier) as "uploadId"`,
+      [run, attempt, name, uploadId],
+    );
+    if (earlier?.uploadId) await parts.abort(key, earlier.uploadId);
+    const partBytes = partBytesFor(bytes, this.settings.filePartBytes);
+    return signParts(parts, key, uploadId, { bytes, partBytes, validS });
+  }
+
+  /** Makes an object of the parts. @throws PartsRefused, StoreUnavailable */
+  async complete(artifact: PartedArtifact, etags: readonly string[]): Promise<void> {
+    const { run, attempt, name } = artifact;
+    const [upload] = await rows<{ uploadId: string }>(
+      this.dataSource,
+      `select upload_id as "uploadId"
+         from artifact_uploads
+        where run_id = $1::uuid and attempt = $2::integer and name = $3::text`,
+      [run, attempt, name],
+    );
+    if (!upload) return;
+    await this.#parts().complete(artifactKey(artifact), upload.uploadId, etags);
+    await execute(
+      this.dataSource,
+      `delete from artifact_uploads
+        where run_id = $1::uuid and attempt = $2::integer and name = $3::text and upload_id = $4::text`,
+      [run, attempt, name, upload.uploadId],
+    );
+  }
+
+  #parts(): PartUploads {
+    const { parts } = this.stores.required();
+    if (!parts) throw new Error('the store takes no parts');
+    return parts;
+  }
+}

@@ -1,0 +1,130 @@
+import { Injectable } from '@nestjs/common';
+import type { Fence } from '../../runs/http/request-headers.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
+import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
+import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
+import { isRunId } from '../../runs/machine/new-id.js';
+import { isInExecution } from '../../runs/machine/run-state.js';
+import { templateNames } from '../../runs/options/artifact-references.js';
+import { showOptions } from '../../runs/options/stored-options.js';
+import { RunNotFound, RunRejected } from '../../runs/run.errors.js';
+import { Stores } from '../stores/stores.js';
+import type { FileStore } from '../stores/file-store.js';
+import { toFilePartsDto, toFileUploadDto, type FileUrlDto } from '../uploads/file.dto.js';
+import {
+  toArtifactDto,
+  type ArtifactDto,
+  type ArtifactUrlsDto,
+  type ArtifactUrlsRequestDto,
+} from './artifact.dto.js';
+import { ArtifactRepository, type RunWithFiles } from './artifact.repository.js';
+import { ArtifactUploads } from './artifact-uploads.js';
+import { ArtifactNotFound, ArtifactRemoved, ArtifactReplaced } from './artifacts.errors.js';
+import { artifactKey, keyIn } from './object-keys.js';
+import { leaves, targetOf } from './reported-artifacts.js';
+import { validSecondsOf } from './source-links.js';
+
+/** Seconds for which the URL of a download works. */
+const CONTENT_S = 300;
+
+/**
+ * What runs leave. Every method throws RunNotFound for an unknown run, FilesNotConfigured without a store, and those that ask the
+ * store StoreUnavailable.
+ */
+@Injectable()
+export class ArtifactsService {
+  constructor(
+    private readonly stores: Stores,
+    private readonly artifacts: ArtifactRepository,
+    private readonly uploads: ArtifactUploads,
+  ) {}
+
+  /** Empty before an attempt has ended by a report. */
+  async list(runId: string): Promise<ArtifactDto[]> {
+    await this.#run(runId);
+    return (await this.artifacts.list(runId)).map(toArtifactDto);
+  }
+
+  /** Where an artifact is downloaded. @throws ArtifactNotFound, ArtifactRemoved, ArtifactReplaced */
+  async content(runId: string, name: string, base: string | undefined): Promise<FileUrlDto> {
+    await this.#run(runId);
+    const [found] = await this.artifacts.find([{ run: runId, name }]);
+    const artifact = found?.artifacts.find((one) => one.name === name);
+    if (!artifact || artifact.state === 'missing') throw new ArtifactNotFound(name, runId);
+    if (artifact.removedAt) throw new ArtifactRemoved(name, artifact.removedAt);
+    const { store, key } = this.#placeOf(artifact);
+    const object = await store.head(key);
+    if (!object) throw new ArtifactNotFound(name, runId);
+    if (object.etag !== artifact.etag) throw new ArtifactReplaced(name);
+    const { contentType } = artifact;
+    const { url, expiresAt } = await store.signGet(key, {
+      validS: CONTENT_S,
+      name: name.slice(name.lastIndexOf('/') + 1),
+      ...(contentType !== null && { contentType }),
+      ...(base !== undefined && { base }),
+    });
+    return { url, expires_at: expiresAt.toISOString() };
+  }
+
+  /** Where the worker that holds the run sends what it leaves. @throws RunRejected for who does not hold it, InvalidRequest */
+  async urls(
+    runId: string,
+    { workerId, attempt }: Fence,
+    { names, bytes }: ArtifactUrlsRequestDto,
+    base: string | undefined,
+  ): Promise<ArtifactUrlsDto> {
+    const run = await this.#run(runId);
+    if (!isInExecution(run.state) || run.workerId !== workerId)
+      throw new RunRejected(runId, { reason: 'other-worker', workerId });
+    if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
+    const out = showOptions(run.options).artifacts?.out ?? {};
+    const ofTemplate = templateNames(run.outputsTemplate);
+    const problems = names.flatMap((name, at) =>
+      leaves(name, out, ofTemplate) ? [] : [`${itemPath('names', at)}: the run leaves nothing of this name`],
+    );
+    if (bytes !== undefined && names.length > 1) problems.push('bytes is only for one name');
+    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+    const urls = await Promise.all(
+      names.map(async (name) => [name, await this.#upload(run, name, bytes, base)] as const),
+    );
+    return { urls: Object.fromEntries(urls) };
+  }
+
+  async #upload(run: RunWithFiles, name: string, bytes: number | undefined, base: string | undefined) {
+    const validS = validSecondsOf(run);
+    const to = targetOf(name, showOptions(run.options).artifacts?.out ?? {})?.to;
+    const artifact = { run: run.id, attempt: run.attempt, name };
+    if (to === undefined && bytes !== undefined && this.uploads.takesParts(bytes))
+      return toFilePartsDto(await this.uploads.start(artifact, bytes, validS));
+    const place = {
+      ...artifact,
+      store: to?.store ?? null,
+      key: to === undefined ? null : keyIn(to.key, name),
+    };
+    const { store, key } = this.#placeOf(place);
+    return toFileUploadDto(await store.signPut(key, { validS, ...(base !== undefined && { base }) }));
+  }
+
+  #placeOf(
+    artifact: Pick<ArtifactEntity, 'attempt' | 'name' | 'store' | 'key'> &
+      ({ readonly run: string } | { readonly runId: string }),
+  ): {
+    readonly store: FileStore;
+    readonly key: string;
+  } {
+    const { attempt, name, store, key } = artifact;
+    const run = 'run' in artifact ? artifact.run : artifact.runId;
+    if (store === null || key === null)
+      return { store: this.stores.required(), key: artifactKey({ run, attempt, name }) };
+    const named = this.stores.named(store);
+    if (!named) throw new ArtifactNotFound(name, run);
+    return { store: named.store, key };
+  }
+
+  async #run(id: string): Promise<RunWithFiles> {
+    this.stores.required();
+    const run = isRunId(id) ? await this.artifacts.findRun(id) : null;
+    if (!run) throw new RunNotFound(id);
+    return run;
+  }
+}

@@ -1,0 +1,102 @@
+import { Injectable } from '@nestjs/common';
+import { Semaphore } from '@longshore/common/semaphore';
+import { withTimeout } from '@longshore/common/timeout';
+import { REPORT } from '../../runs/files/reported-files.js';
+import type { Command } from '../../runs/machine/run-command.js';
+import type { LeftFiles, NewArtifact } from '../../runs/machine/run.js';
+import { templateNames } from '../../runs/options/artifact-references.js';
+import type { ArtifactTarget, StorePlace } from '../../runs/options/run-artifacts.js';
+import { showOptions } from '../../runs/options/stored-options.js';
+import { RunNotFound } from '../../runs/run.errors.js';
+import { PartsRefused, StoreUnavailable } from '../stores/stores.errors.js';
+import { Stores } from '../stores/stores.js';
+import { ArtifactRepository } from './artifact.repository.js';
+import { ArtifactUploads } from './artifact-uploads.js';
+import { artifactKey, attemptPrefix, keyIn } from './object-keys.js';
+import { leaves, readReport, targetOf, type ReportedArtifact } from './reported-artifacts.js';
+
+/** For how long the report of an end waits for the store, in milliseconds. */
+const STORE_PATIENCE_MS = 5_000;
+/** Questions to the store at a time. */
+const AT_ONCE = 16;
+
+/** Asks the store what attempts have left. */
+@Injectable()
+export class LeftFilesReader {
+  constructor(
+    private readonly stores: Stores,
+    private readonly artifacts: ArtifactRepository,
+    private readonly uploads: ArtifactUploads,
+  ) {}
+
+  /**
+   * What is in the store of the names of the template and of the report. A folder takes no uploads of the attempt afterwards.
+   * @throws InvalidRequest for a report that names something else, StoreUnavailable
+   */
+  async find(runId: string, attempt: number, { event }: Command<'event'>): Promise<LeftFiles> {
+    const run = await this.artifacts.findRun(runId);
+    if (!run) throw new RunNotFound(runId);
+    const out = showOptions(run.options).artifacts?.out ?? {};
+    const ofTemplate = templateNames(run.outputsTemplate);
+    const reported = readReport(event.payload[REPORT], (name) => leaves(name, out, ofTemplate));
+    const names = new Map<string, ReportedArtifact | undefined>(ofTemplate.map((name) => [name, undefined]));
+    for (const one of reported) names.set(one.name, one);
+    const late = new StoreUnavailable('it did not answer in time');
+    const found = await withTimeout(STORE_PATIENCE_MS, this.#find({ id: runId, attempt }, names, out), late);
+    if (found instanceof StoreUnavailable) throw found;
+    return { attempt, artifacts: found };
+  }
+
+  async #find(
+    run: { readonly id: string; readonly attempt: number },
+    names: ReadonlyMap<string, ReportedArtifact | undefined>,
+    out: Readonly<Record<string, ArtifactTarget>>,
+  ): Promise<NewArtifact[]> {
+    await this.#completeParts(run, [...names.values()]);
+    await this.stores.required().seal(attemptPrefix(run.id, run.attempt));
+    const turns = new Semaphore(AT_ONCE);
+    return Promise.all(
+      [...names].map(([name, reported]) =>
+        turns.run(() => this.#head(run, name, reported, targetOf(name, out)?.to)),
+      ),
+    );
+  }
+
+  /** Completes what was sent in parts; a report that is repeated finds it completed. */
+  async #completeParts(
+    run: { readonly id: string; readonly attempt: number },
+    reported: readonly (ReportedArtifact | undefined)[],
+  ): Promise<void> {
+    for (const one of reported) {
+      if (one?.etags === undefined) continue;
+      try {
+        await this.uploads.complete({ run: run.id, attempt: run.attempt, name: one.name }, one.etags);
+      } catch (error) {
+        // The object is missing then, or an earlier report has completed it.
+        if (!(error instanceof PartsRefused)) throw error;
+      }
+    }
+  }
+
+  async #head(
+    run: { readonly id: string; readonly attempt: number },
+    name: string,
+    reported: ReportedArtifact | undefined,
+    to: StorePlace | undefined,
+  ): Promise<NewArtifact> {
+    const key = to && keyIn(to.key, name);
+    const store = to === undefined ? this.stores.required() : this.stores.named(to.store)?.store;
+    const object = await store?.head(key ?? artifactKey({ run: run.id, attempt: run.attempt, name }));
+    return {
+      name,
+      path: reported?.path ?? null,
+      bytes: object ? String(object.bytes) : null,
+      sha256: object ? (object.sha256 ?? reported?.sha256 ?? null) : null,
+      etag: object?.etag ?? null,
+      contentType: reported?.contentType ?? null,
+      state: object ? 'stored' : 'missing',
+      store: to?.store ?? null,
+      key: key ?? null,
+    };
+  }
+}

@@ -1,0 +1,31 @@
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { LARGE_OUTPUTS } from '../options/run-artifacts.js';
+import type { Command, RunCommand } from '../machine/run-command.js';
+import type { Run } from '../machine/run.js';
+
+/** The member of a payload that says what the worker has sent to the store. */
+export const REPORT = 'artifacts';
+
+/** Whether the command reports the end of an attempt. */
+export function isEndOfAttempt(command: RunCommand): command is Command<'event'> {
+  if (command.type !== 'event') return false;
+  const { kind } = command.event.effect;
+  return kind === 'COMPLETED' || kind === 'FAILED';
+}
+
+/** Whether a worker reports that it has kept outputs which are too large: any run may have these. */
+export function reportsLargeOutputs(command: RunCommand): boolean {
+  if (!isEndOfAttempt(command)) return false;
+  const { [REPORT]: reported } = command.event.payload;
+  return (
+    Array.isArray(reported) && reported.some((one) => isJsonObject(one) && one['name'] === LARGE_OUTPUTS)
+  );
+}
+
+/** Whether the store must be asked what the attempt has left, before its end is recorded. */
+export function mayLeaveFiles(
+  { hasFiles }: Pick<Run, 'hasFiles'>,
+  command: RunCommand,
+): command is Command<'event'> {
+  return isEndOfAttempt(command) && (hasFiles === true || reportsLargeOutputs(command));
+}
