@@ -1,6 +1,19 @@
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
 import dns from 'node:dns';
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -17,6 +30,8 @@ import { FileCache } from './file-cache.js';
 
 const BYTES = Buffer.from(Array.from({ length: 300_000 }, (_, index) => index % 253));
 const going = new AbortController().signal;
+
+const HAS_OPENSSL = spawnSync('openssl', ['version']).status === 0;
 
 let folder = '';
 let store: FileServer;
@@ -277,4 +292,58 @@ describe('a URL of a user', () => {
       return error.message.includes('neither public nor in SERVICE_WORKER_FETCH_NETWORKS');
     });
   });
+
+  it.skipIf(!HAS_OPENSSL)(
+    'is fetched over https from an allowed network, over five redirects at most, each of which is checked',
+    async () => {
+      const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+      const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+      const made = [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-days',
+        '2',
+      ];
+      execFileSync('openssl', [...made, ...subject, '-keyout', key, '-out', cert], { stdio: 'ignore' });
+      const server = https.createServer(
+        { key: readFileSync(key), cert: readFileSync(cert) },
+        ({ url = '' }, response) => {
+          const [, left = ''] = /^\/hops\/(\d)$/.exec(url) ?? [];
+          const next = { '/away': 'https://127.9.9.9/x', '/plain': 'http://localhost/x' }[url];
+          const location = next ?? (Number(left) > 0 ? `/hops/${Number(left) - 1}` : undefined);
+          response.writeHead(location === undefined ? 200 : 302, location && { location }).end('content');
+        },
+      );
+      await once(server.listen(0, 'localhost'), 'listening');
+      vi.stubEnv('SSL_CERT_FILE', cert);
+    cache = new FileCache(folder, 0);
+      try {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on a port
+        const base = `https://localhost:${(server.address() as AddressInfo).port}`;
+        const local = '127.0.0.1/32,::1/128';
+        const sha = { sha256: sha256('content') };
+        const fetched = await foreign(`${base}/hops/5`, sha, local);
+        assert.deepEqual(await contents(fetched), { '/a': shown(Buffer.from('content')) });
+        await assert.rejects(foreign(`${base}/hops/6`, sha, local), /more than 5 redirects/);
+        await assert.rejects(
+          foreign(`${base}/away`, sha, local),
+          /neither public nor in SERVICE_WORKER_FETCH_NETWORKS/,
+        );
+        await assert.rejects(foreign(`${base}/plain`, sha, local), /must be an https URL/);
+        await assert.rejects(
+          foreign(`${base}/hops/0`, sha),
+          /neither public nor in SERVICE_WORKER_FETCH_NETWORKS/,
+        );
+      } finally {
+        vi.unstubAllEnvs();
+        server.closeAllConnections();
+        server.close();
+      }
+    },
+  );
 });
