@@ -75,6 +75,7 @@ export const CAPABILITIES = [
   'cpu_millis',
   'gpus',
   'shm',
+  'artifacts',
 ] as const;
 export type Capability =
   | (typeof CAPABILITIES)[number]
