@@ -23,6 +23,7 @@ const SLOW = [
   'test/integration/embedded-postgres/embedded-postgres{,-crash,-placement}.spec.ts',
   'test/integration/feed/feed-{cache,idle,order}.spec.ts',
   'test/integration/feed/restored-feed.spec.ts',
+  'test/integration/groups/{group-shapes,taken-over}.spec.ts',
   'test/integration/http/http-edge-budgets.spec.ts',
   'test/integration/journal/bulk-{outage,races}.spec.ts',
   'test/integration/queue/{claim-idle,idle-claims,low-water-marks,lane-flatness}.spec.ts',

@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
-        object_cleanups, artifact_uploads, artifacts, file_uses, files,
+        deployments, object_cleanups, artifact_uploads, artifacts, file_uses, files,
         webhook_deliveries, webhooks,
         dependency_ends, dependencies, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
@@ -922,7 +922,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         need text not null check (need in ('completed', 'failed', 'ended')),
-        parent_attempt integer not null,
+        since bigint not null,
         outcome text check (outcome in ('met', 'broken')),
         constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
       ) with (autovacuum_vacuum_scale_factor = 0.02);
@@ -937,7 +937,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         parent_id uuid not null,
         is_group boolean not null,
         state text not null,
-        attempt integer not null,
         reopens boolean not null
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
     `);
@@ -1078,9 +1077,16 @@ export class Baseline1795000000001 implements MigrationInterface {
       );
       create index artifact_uploads_started on artifact_uploads (started_at);
 
+      create table deployments (
+        id uuid primary key default gen_random_uuid(),
+        is_only boolean not null default true unique check (is_only)
+      );
+      insert into deployments default values;
+
       create table object_cleanups (
         run_id uuid primary key,
-        due_at timestamptz(3) not null
+        due_at timestamptz(3) not null,
+        removes_all boolean not null default false
       );
       create index object_cleanups_due on object_cleanups (due_at);
     `);

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit
 
 URL, KEY, ME, COMMAND = (os.environ["SERVICE_" + name] for name in ("URL", "API_KEY", "WORKER_ID", "WORKER_COMMAND"))
 TICK, DRAIN = (float(os.environ.get("SERVICE_WORKER_" + name, value)) for name, value in (("TICK", 2), ("DRAIN", 30)))
-PLAIN = {*"id image inputs constraints attempt name labels traceparent tracestate ram_mb vram_mb cpu gpu_id".split()}
+PLAIN = {*"id image inputs constraints attempt name labels scheduled_for array traceparent tracestate ram_mb vram_mb cpu gpu_id".split()}
 OWN_EVENTS = {*"SUBMITTED PREPARING STARTED COMPLETED FAILED CANCELLED RETRIED RECLAIMED".split()}
 UNKNOWN = {401, 403, 408, 425, 429}  # beside 3xx, 5xx and what the service did not send
 timeout, accepted, held = 60.0, 0.0, []  # the worker timeout, the newest accepted heartbeat, the runs that heartbeats name
@@ -128,6 +128,10 @@ class Run:
         env.update(SERVICE_INPUT_PATH=inputs, SERVICE_OUTPUT_PATH=outputs, SERVICE_RUN_ID=op["id"],
                    SERVICE_RUN_ATTEMPT=str(op["attempt"]), SERVICE_CPU=str(max(1, op["constraints"]["cpu"])),
                    SERVICE_RAM_MB=str(op["constraints"]["ram_mb"]))
+        if "scheduled_for" in op:
+            env.update(SERVICE_SCHEDULED_FOR=op["scheduled_for"])
+        if "array" in op:
+            env.update(SERVICE_ARRAY_INDEX=str(op["array"]["index"]), SERVICE_ARRAY_SIZE=str(op["array"]["size"]))
         self.program = subprocess.Popen(shlex.split(COMMAND), env=env, errors="replace",
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         events, last = queue.Queue(10_000), []

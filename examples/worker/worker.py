@@ -200,6 +200,17 @@ def masking(values):
     return mask
 
 
+def variables(op):
+    """What the environment of its program says about a claimed run."""
+    given = {"RUN_ID": op["id"], "RUN_ATTEMPT": op["attempt"], "CPU": max(1, op["constraints"]["cpu"]),
+             "RAM_MB": op["constraints"]["ram_mb"]}
+    if "scheduled_for" in op:
+        given["SCHEDULED_FOR"] = op["scheduled_for"]
+    if "array" in op:
+        given.update(ARRAY_INDEX=op["array"]["index"], ARRAY_SIZE=op["array"]["size"])
+    return {"SERVICE_" + name: str(value) for name, value in given.items()}
+
+
 class Attempt:
     """One claimed run, from the claim's answer to the answer to its final event."""
 
@@ -332,8 +343,8 @@ class Attempt:
         env.update({**self.op.get("env", {}), **secrets})
         env.update((name.upper(), self.op[name]) for name in ("traceparent", "tracestate") if name in self.op)
         command = [*(self.op.get("command") or COMMAND), *(self.op.get("args") or [])]
-        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-                                      env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
+        env.update(SERVICE_INPUT_PATH=inputs, SERVICE_OUTPUT_PATH=outputs, **variables(self.op))
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", env=env)
         if self.why:  # it was asked to stop before there was a program
             self.stop(self.why)
         tail, lines = deque(maxlen=20), queue.Queue(10_000)

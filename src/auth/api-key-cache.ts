@@ -130,6 +130,16 @@ function toEntry(key: UsableKey | undefined, queriedAt: number): Entry {
   if (!key) return { queriedAt, caller: null, expiresAt: Infinity };
   const { id, name, workerIds, workerTags, workerCapabilities, stores, expiresAt, expiresInMs } = key;
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-  const caller = { id, keyId: id, name, scopes, workerIds, workerTags, workerCapabilities, stores, expiresAt };
+  const caller = {
+    id,
+    keyId: id,
+    name,
+    scopes,
+    workerIds,
+    workerTags,
+    workerCapabilities,
+    stores,
+    expiresAt,
+  };
   return { queriedAt, caller, expiresAt: queriedAt + (expiresInMs ?? Infinity) };
 }

@@ -12,7 +12,8 @@ export abstract class FileSettings extends Budgets {
   @TextSetting(
     'SERVICE_FILES_URL',
     {
-      allowed: 'none, file: with the path of a folder, or s3://bucket/prefix with the parameters of docs/files.md',
+      allowed:
+        'none, file: with the path of a folder, or s3://bucket/prefix with the parameters of docs/files.md',
       check: HasNoFault(faultOfStore),
     },
     'Store of the files that go in and out: none, a folder (file:PATH) or a bucket (s3://bucket/prefix?...). When unset: the folder "files" in the data directory with the embedded PostgreSQL, else none.',
@@ -106,7 +107,9 @@ export abstract class FileSettings extends Budgets {
 }
 
 /** @param faultOf undefined for a value that is allowed */
-function HasNoFault(faultOf: (text: string, settings: FileSettings) => string | undefined): PropertyDecorator {
+function HasNoFault(
+  faultOf: (text: string, settings: FileSettings) => string | undefined,
+): PropertyDecorator {
   const read = (text: unknown, settings: unknown): string | undefined => {
     try {
       return settings instanceof FileSettings ? faultOf(String(text), settings) : undefined;

@@ -102,7 +102,8 @@ function pathOf(text: string): string {
   const rest = text.slice('file:'.length);
   if (rest.startsWith('//') && !rest.startsWith('///')) throw new Error('the folder is not of this machine');
   const path = rest.replace(/^\/{3}/, '/');
-  if (path === '' || !/^\P{Cc}+$/u.test(path)) throw new Error('file: is not followed by the path of a folder');
+  if (path === '' || !/^\P{Cc}+$/u.test(path))
+    throw new Error('file: is not followed by the path of a folder');
   return path;
 }
 
@@ -110,7 +111,8 @@ function parseBucket(
   text: string,
   known: readonly string[],
 ): { readonly address: BucketAddress; readonly parameters: URLSearchParams } {
-  const [, bucket = '', path = '', query = ''] = /^s3:\/\/([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(text) ?? [];
+  const [, bucket = '', path = '', query = ''] =
+    /^s3:\/\/([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(text) ?? [];
   if (!BUCKET.test(bucket)) throw new Error('it does not begin with s3:// and the name of a bucket');
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {
@@ -140,8 +142,9 @@ function parseBucket(
 
 function originOf(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isOrigin = url !== undefined && /^https?:$/.test(url.protocol) && text.replace(/\/$/, '') === url.origin;
-  if (!isOrigin) throw new Error(`${name} is not http:// or https:// with a host, such as https://minio.example.com:9000`);
+  const isOrigin = /^https?:\/\/[^\s/?#@]+\/?$/i.test(text);
+  if (url === undefined || !isOrigin)
+    throw new Error(`${name} is not http:// or https:// with a host, such as https://minio.example.com:9000`);
   return url.origin;
 }
 
@@ -150,7 +153,9 @@ function prefixOf(path: string): string {
   if (prefix === '') return '';
   const isPlain = prefix.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
   if (!isPlain || !/^\P{Cc}+$/u.test(prefix) || Buffer.byteLength(prefix) > 512) {
-    throw new Error('the prefix has a control character, more than 512 bytes, or a part that is empty, . or ..');
+    throw new Error(
+      'the prefix has a control character, more than 512 bytes, or a part that is empty, . or ..',
+    );
   }
   return `${prefix}/`;
 }

@@ -48,6 +48,9 @@ describe('settings', () => {
       feedEnabled: true,
       defaultTopic: undefined,
       feedRetentionDays: 7,
+      fileMaxBytes: 5_368_709_120,
+      filePartBytes: 536_870_912,
+      fileRetentionDays: 0,
       runRetentionDays: 0,
       webhookHttp: false,
       webhookNetworks: undefined,
@@ -64,6 +67,13 @@ describe('settings', () => {
       authFailureLimit: 20,
       dbPoolSize: 10,
       workerPool: undefined,
+      filesUrl: undefined,
+      filesBaseUrl: undefined,
+      filesMinFreeMb: 1024,
+      filesStores: undefined,
+      awsAccessKeyId: undefined,
+      awsSecretAccessKey: undefined,
+      awsSessionToken: undefined,
     });
   });
 

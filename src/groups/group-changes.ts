@@ -12,7 +12,7 @@ const GROUPS = new EntityTable(GroupEntity);
 export type NewGroup = Pick<GroupEntity, (typeof GIVEN)[number]>;
 
 /** A dependency as it was read. */
-export type SeenEdge = Pick<DependencyEntity, 'id' | 'outcome' | 'parentAttempt'>;
+export type SeenEdge = Pick<DependencyEntity, 'id' | 'outcome' | 'since'>;
 
 const GIVEN = [
   'id',
@@ -51,6 +51,7 @@ export async function insertGroups(manager: EntityManager, groups: readonly NewG
        from ${NEW.sql}`,
     NEW.params(values),
   );
+  if (groups.some(({ dueAt }) => dueAt !== null)) await sendNotice(manager, { groupWork: true });
 }
 
 /** Locks dependencies. @returns the ids of those that are as they were seen: what was planned by others must be planned anew */
@@ -60,15 +61,15 @@ export async function lockEdges(
 ): Promise<ReadonlySet<string>> {
   if (seen.length === 0) return new Set();
   const edges = unnestRows(
-    { id: 'bigint', outcome: 'text', attempt: 'integer' },
-    seen.map(({ id, outcome, parentAttempt: attempt }) => ({ id, outcome, attempt })),
+    { id: 'bigint', outcome: 'text', since: 'bigint' },
+    seen.map(({ id, outcome, since }) => ({ id, outcome, since })),
   );
   const locked = await rows<{ id: string }>(
     manager,
     `select d.id
        from dependencies d
        join ${edges.sql} on v.id = d.id
-      where (d.outcome, d.parent_attempt) is not distinct from (v.outcome, v.attempt)
+      where (d.outcome, d.since) is not distinct from (v.outcome, v.since)
       order by d.id
         for update of d`,
     edges.params,
@@ -107,8 +108,8 @@ export async function stopGroup(
     returning g.*
      ),
      ended as (
-       insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
-       select s.id, true, s.state, s.endings, false
+       insert into dependency_ends (parent_id, is_group, state, reopens)
+       select s.id, true, s.state, false
          from stopped s
         where s.state <> 'open'
           and s.dependents > 0
@@ -133,7 +134,7 @@ export async function openArray(
   await execute(manager, `select id from dependencies where child_group = $1::uuid order by id for update`, [
     id,
   ]);
-  await execute(
+  const opened = await execute(
     manager,
     `update groups g
         set stop_cause = null,
@@ -154,6 +155,7 @@ export async function openArray(
         and ($2::text = 'any' or g.stop_cause = $2::text or g.stop_cause is null and g.waits_for is not null)`,
     [id, cause],
   );
+  if (opened > 0) await sendNotice(manager, { groupWork: true });
 }
 
 /** Why an array will never have members, for people. */

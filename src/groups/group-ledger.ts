@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import { execute, plainArray, rows, unnestRows } from '../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../runs/journal/command.js';
 import type { Dependency } from '../runs/machine/run.js';
+import { SINCE_NOW } from '../runs/storage/groups.js';
 import {
   insertGroups,
   lockEdges,
@@ -11,6 +12,9 @@ import {
   type NewGroup,
   type SeenEdge,
 } from './group-changes.js';
+
+/** First half of the advisory locks of arrays that get members; the second is a hash of the id. */
+const MEMBERS_LOCK = 738_105_222;
 
 /** What a commit does to a group. */
 export type GroupRecord =
@@ -39,7 +43,7 @@ type Record<K extends GroupRecord['kind']> = Extract<GroupRecord, { kind: K }>;
 
 /** What an array waits for, with what is known of it at the commit: rows of runs are locked by `depend`, those of groups here. */
 const WAIT = `with asked as materialized (
-         select v.*, coalesce(r.attempt, g.endings, 1) as attempt,
+         select v.*,
                 case when v.is_group then g.state else r.state end as state,
                 coalesce(case when v.is_group then g.state <> 'open' else r.finished_at is not null end, true) as has_ended
            from unnest($2::uuid[], $3::boolean[], $4::text[]) as v (parent_id, is_group, need)
@@ -47,8 +51,8 @@ const WAIT = `with asked as materialized (
            left join groups g on v.is_group and g.id = v.parent_id
        ),
        waits as (
-         insert into dependencies (child_group, parent_id, is_group, need, parent_attempt, outcome)
-         select $1::uuid, a.parent_id, a.is_group, a.need, a.attempt,
+         insert into dependencies (child_group, parent_id, is_group, need, since, outcome)
+         select $1::uuid, a.parent_id, a.is_group, a.need, ${SINCE_NOW},
                 case
                   when not a.has_ended then null
                   when a.need = 'ended' or a.need = lower(a.state) then 'met'
@@ -85,22 +89,7 @@ class GroupLedger implements BatchLedger<GroupRecord> {
         return record.kind === 'stop' ? stopped.has(record.groupId) : record.kind !== 'members';
       }),
     );
-    if (pages.length === 0) return due;
-    const locked = await rows<{ id: string; created: number }>(
-      manager,
-      `select id, created
-         from groups
-        where id = any($1::uuid[])
-          and stop_cause is null
-          and waits_for is null
-        order by id
-          for update`,
-      [plainArray(pages.map(({ groupId }) => groupId))],
-    );
-    for (const { id, created } of locked) {
-      const page = pages.find(({ groupId, from }) => groupId === id && from === created);
-      if (page) due.add(page);
-    }
+    for (const page of await nextPages(manager, pages)) due.add(page);
     return due;
   }
 
@@ -119,6 +108,36 @@ class GroupLedger implements BatchLedger<GroupRecord> {
       if (record.kind === 'cancel') await stopGroup(manager, record.groupId, 'user', record.reason);
     }
   }
+}
+
+/**
+ * The pages that are the next ones of their arrays, as no other transaction makes members of these until this one ends. Rows of groups are
+ * not locked: those who end members lock these after the concurrency keys, which new members change later.
+ */
+async function nextPages(
+  manager: EntityManager,
+  pages: readonly Record<'members'>[],
+): Promise<readonly Record<'members'>[]> {
+  if (pages.length === 0) return [];
+  const taken = await rows<{ id: string }>(
+    manager,
+    `select id
+       from unnest($1::uuid[]) as v (id)
+      where pg_try_advisory_xact_lock(${MEMBERS_LOCK}, hashtext(id::text))`,
+    [plainArray(pages.map(({ groupId }) => groupId))],
+  );
+  const found = await rows<{ id: string; created: number }>(
+    manager,
+    `select id, created
+       from groups
+      where id = any($1::uuid[])
+        and stop_cause is null
+        and waits_for is null`,
+    [plainArray(taken.map(({ id }) => id))],
+  );
+  return found.flatMap(
+    ({ id, created }) => pages.find(({ groupId, from }) => groupId === id && from === created) ?? [],
+  );
 }
 
 /** Those of the groups that are stopped: a retry may have opened one again. */
@@ -170,10 +189,9 @@ async function reopen(manager: EntityManager, { groupId, reopened }: Record<'ret
     manager,
     `update dependencies d
         set outcome = null,
-            parent_attempt = r.attempt
-       from ${edges.sql}, runs r
-      where d.id = v.id
-        and r.id = d.parent_id`,
+            since = ${SINCE_NOW}
+       from ${edges.sql}
+      where d.id = v.id`,
     edges.params,
   );
 }

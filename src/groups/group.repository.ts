@@ -16,7 +16,7 @@ export interface FoundEdge {
   readonly isGroup: boolean;
   readonly need: Need;
   readonly outcome: 'met' | 'broken' | null;
-  readonly parentAttempt: number;
+  readonly since: string;
 }
 
 export interface FoundNode {
@@ -164,8 +164,7 @@ export class GroupRepository {
   listEdges(runIds: readonly string[]): Promise<(FoundEdge & { readonly id: string })[]> {
     return rows(
       this.dataSource,
-      `select d.id, d.child_run as child, d.parent_id as "parentId", d.is_group as "isGroup", d.need, d.outcome,
-              d.parent_attempt as "parentAttempt"
+      `select d.id, d.child_run as child, d.parent_id as "parentId", d.is_group as "isGroup", d.need, d.outcome, d.since
          from dependencies d
         where d.child_run = any($1::uuid[])
         order by d.id`,

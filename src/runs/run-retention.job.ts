@@ -8,6 +8,7 @@ import { announceCommit, StateCountDelta } from './counts/run-counts.repository.
 import { TERMINAL_STATES, type TerminalState } from './machine/run-state.js';
 import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import { execute, rows } from '../database/sql/sql.js';
+import { scheduleRemoval } from './storage/artifacts.js';
 import type { Run } from './machine/run.js';
 
 /**
@@ -28,6 +29,8 @@ interface EndedRun extends EndedPlace {
   /** Whether it ended before the given time. */
   readonly isDue: boolean;
   readonly events: number;
+  /** Whether it may have objects in the store of files, which are removed before it. */
+  readonly hasFiles: boolean;
 }
 
 const DAY_MS = 86_400_000;
@@ -138,7 +141,9 @@ export class RunRetention {
   ): Promise<Batch> {
     const listed = await this.listEnded(manager, state, before, after, RUNS_PER_BATCH);
     const taken = bounded(listed);
-    const due = taken.filter(({ isDue }) => isDue).map(({ id }) => id);
+    const due = taken.filter(({ isDue, hasFiles }) => isDue && !hasFiles).map(({ id }) => id);
+    const withFiles = taken.filter(({ isDue, hasFiles }) => isDue && hasFiles).map(({ id }) => id);
+    if (withFiles.length > 0) await scheduleRemoval(manager, withFiles, now);
     const ids = due.length > 0 ? await this.lockDue(manager, state, before, due) : [];
     if (ids.length > 0) {
       await this.remove(manager, ids, EVENTS_PER_BATCH);
@@ -169,7 +174,8 @@ export class RunRetention {
       `select id,
               created_at as "createdAt",
               finished_at < $2::timestamptz and not (${IS_IN_GROUP}) as "isDue",
-              event_count as events
+              event_count as events,
+              has_files is true as "hasFiles"
          from runs r
         where outcome = $1::text
           and max_attempts > 0
@@ -198,6 +204,7 @@ export class RunRetention {
         where r.id = any($1::uuid[])
           and r.outcome = $2::text
           and r.finished_at < $3::timestamptz
+          and r.has_files is null
           and not (${IS_IN_GROUP})
           and ((select oldest_at from feed_topics where topic = r.topic)
                <= (

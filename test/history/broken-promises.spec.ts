@@ -3,7 +3,7 @@ import { describe, it } from 'vitest';
 import { checkHistory } from '../support/history/check-history.js';
 import { VIOLATIONS, type Violation } from '../support/history/history.js';
 import { addHeartbeats, scene, type Scene } from '../support/history/scene.js';
-import { callOf, entryOf, eventOf, feedOf, runOf, settle, swap } from '../support/history/spoil.js';
+import { callOf, createOf, entryOf, eventOf, feedOf, runOf, settle, swap } from '../support/history/spoil.js';
 
 const found = new Set<Violation['name']>();
 
@@ -159,6 +159,41 @@ describe('the history checker', () => {
     assert.ok(typeof assignedAt === 'number');
     run.startAt = assignedAt + 1;
   });
+
+  finds(
+    'before-dependency',
+    'a run was assigned before the run that it waits for had ended',
+    ({ story, second, waiting }) => {
+      const [attempt] = runOf(story, waiting).attempts;
+      const end = runOf(story, second).timeline.at(-1);
+      assert.ok(attempt && end);
+      attempt.assignedAt = end.t - 1;
+    },
+  );
+
+  finds(
+    'before-dependency',
+    'a run was assigned though the run that it waits for ended otherwise than it needs it',
+    ({ story, waiting }) => {
+      for (const dependency of createOf(story, waiting).dependsOn) dependency.when = 'failed';
+    },
+  );
+
+  finds(
+    'wrongly-cancelled',
+    'a run was cancelled for one that ended as it needs it',
+    ({ story, cancelled }) => {
+      for (const dependency of createOf(story, cancelled).dependsOn) dependency.when = 'ended';
+    },
+  );
+
+  finds(
+    'wrongly-cancelled',
+    'a run was cancelled for one that it does not wait for',
+    ({ story, cancelled }) => {
+      createOf(story, cancelled).dependsOn.pop();
+    },
+  );
 
   finds(
     'over-limit',

@@ -60,6 +60,20 @@ describe('the history checker', () => {
     assert.deepEqual(namesOf(story), []);
   });
 
+  it('lets the service open a run again with the one for which it had been cancelled', () => {
+    const service = new IdealService();
+    const run = service.create();
+    const child = service.create({}, [{ run, when: 'completed' }]);
+    service.claim('w1');
+    service.report('w1', run, 1, 'FAILED');
+    service.retry(run);
+    service.claim('w1');
+    service.report('w1', run, 2, 'COMPLETED');
+    service.claim('w1');
+    service.report('w1', child, 2, 'COMPLETED');
+    assert.deepEqual(namesOf(storyOf(service)), []);
+  });
+
   it('takes a patched run to be in any state that its patches explain, and in no other', () => {
     assert.deepEqual(patched('FAILED'), []);
     assert.deepEqual(patched('CANCELLED'), ['impossible-state']);

@@ -14,6 +14,12 @@ export function atDepth(numbers: {
   return TIER === 'soak' ? (numbers.soak ?? numbers.all * 4) : numbers.all;
 }
 
+/** Rounds of a search that finds more the longer it goes on: TEST_ROUNDS in the tier `soak`, otherwise the number of the tier. */
+export function testRounds(numbers: { readonly fast: number; readonly all: number }): number {
+  const given = process.env['TEST_ROUNDS'];
+  return TIER === 'soak' && given !== undefined ? Number(given) : atDepth(numbers);
+}
+
 /** TEST_SEED, a random seed in the tier `soak`, otherwise the usual one. */
 export function testSeed(usual: number): number {
   const given = process.env['TEST_SEED'];

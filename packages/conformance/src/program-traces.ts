@@ -31,7 +31,7 @@ export interface ProgramStart {
   /** Where it found its inputs. */
   readonly inputPath: string;
   readonly traceparent?: string;
-  /** Its variables whose names begin with `KIT_`. */
+  /** Its variables whose names begin with `KIT_` or `SERVICE_`. */
   readonly env: Readonly<Record<string, string>>;
   readonly args: readonly string[];
 }

@@ -15,7 +15,9 @@ const hasKey = [...Object.values(process.env), ...process.argv].some((text) =>
   text?.includes(WORKER_KEY_START),
 );
 const traceparent = process.env['TRACEPARENT'];
-const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('KIT_')));
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => /^(?:KIT|SERVICE)_/.test(name)),
+);
 const start = { mark: inputs.mark, pid: process.pid, hasKey, inputPath, traceparent, env, args };
 appendFileSync(join(folder, STARTS_FILE), `${JSON.stringify(start)}\n`);
 

@@ -29,5 +29,5 @@ export const ENTITIES: readonly EntityClass[] = [
   webhook,
   worker,
 ]
-  .flatMap((file): unknown[] => Object.values(file))
+  .flatMap((entities): unknown[] => Object.values(entities))
   .filter((value): value is EntityClass => typeof value === 'function');

@@ -1,4 +1,4 @@
-import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn, Unique } from 'typeorm';
 
 /** `missing`: the store did not have it when the end of the attempt was reported; `removed`: its bytes are gone since. */
 export const ARTIFACT_STATES = ['stored', 'missing', 'removed'] as const;
@@ -45,10 +45,22 @@ export class ArtifactUploadEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'started_at' }) startedAt: Date;
 }
 
-/** A row of `object_cleanups`: when objects of attempts that do not count are to be removed. */
+/** A row of `object_cleanups`: when objects of a run that has ended are to be removed. */
 @Entity('object_cleanups')
 @Index('object_cleanups_due', ['dueAt'])
 export class ObjectCleanupEntity {
   @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'object_cleanups_pkey' }) runId: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at' }) dueAt: Date;
+  /** Whether all are removed, so that the run can be removed; else those of attempts that do not count. */
+  @Column('boolean', { name: 'removes_all', default: false }) removesAll: boolean;
+}
+
+/** The one row of `deployments`: tells the files of this deployment from those of others in the same store. */
+@Entity('deployments')
+@Unique('deployments_is_only_key', ['isOnly'])
+@Check('deployments_is_only_check', 'is_only')
+export class DeploymentEntity {
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'deployments_pkey', default: () => 'gen_random_uuid()' })
+  id: string;
+  @Column('boolean', { name: 'is_only', default: true }) isOnly: boolean;
 }

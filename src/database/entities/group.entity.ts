@@ -122,13 +122,16 @@ export class DependencyEntity {
   @Column('boolean', { name: 'is_group' }) isGroup: boolean;
   /** What its end must be. */
   @Column('text') need: 'completed' | 'failed' | 'ended';
-  /** Attempt of the run, or ending of the group, from which on its end counts. */
-  @Column('integer', { name: 'parent_attempt' }) parentAttempt: number;
+  /** Ends of the parent with a greater id count. */
+  @Column('bigint') since: string;
   /** null: it has not ended. */
   @Column('text', { nullable: true }) outcome: 'met' | 'broken' | null;
 }
 
-/** A row of `dependency_ends`: a run or group has ended, and some of those that wait for it have not been told. */
+/**
+ * A row of `dependency_ends`: a run or group has ended, and some of those that wait for it have not been told. The ids of the ends of
+ * one are in their order.
+ */
 @Entity('dependency_ends')
 export class DependencyEndEntity {
   @PrimaryGeneratedColumn('identity', {
@@ -140,7 +143,6 @@ export class DependencyEndEntity {
   @Column('uuid', { name: 'parent_id' }) parentId: string;
   @Column('boolean', { name: 'is_group' }) isGroup: boolean;
   @Column('text') state: string;
-  @Column('integer') attempt: number;
   /** Whether those are opened again that an earlier end has cancelled. */
   @Column('boolean') reopens: boolean;
 }

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, unnestRows } from '../../database/sql/sql.js';
@@ -74,12 +73,12 @@ export class ArtifactRepository {
   async find(names: readonly ArtifactName[]): Promise<FoundArtifact[]> {
     if (names.length === 0) return [];
     const asked = unnestRows(
-      { at: 'integer', run: 'uuid', name: 'text' },
-      names.map(({ run, name }, at) => ({ at, run, name })),
+      { nth: 'integer', run: 'uuid', name: 'text' },
+      names.map(({ run, name }, nth) => ({ nth, run, name })),
     );
-    const found = await rows<{ at: number; hasEnded: boolean | null; isThere: boolean } & ArtifactEntity>(
+    const found = await rows<{ nth: number; hasEnded: boolean | null; isThere: boolean } & ArtifactEntity>(
       this.dataSource,
-      `select v.at, case when r.id is not null then r.finished_at is not null end as "hasEnded", a.run_id is not null as "isThere",
+      `select v.nth, case when r.id is not null then r.finished_at is not null end as "hasEnded", a.run_id is not null as "isThere",
               ${ARTIFACTS.select('a')}
          from ${asked.sql}
          left join runs r on r.id = v.run
@@ -91,22 +90,12 @@ export class ArtifactRepository {
                  order by name
                  limit ${MAX_FOLDER_FILES + 1}
               ) a on true
-        order by v.at, a.name`,
+        order by v.nth, a.name`,
       asked.params,
     );
     return names.map((_, index) => {
-      const own = found.filter(({ at }) => at === index);
+      const own = found.filter(({ nth }) => nth === index);
       return { hasEnded: own[0]?.hasEnded ?? null, artifacts: own.filter(({ isThere }) => isThere) };
     });
-  }
-
-  /** The options of runs, by id. */
-  async optionsOf(ids: readonly string[]): Promise<ReadonlyMap<string, JsonObject | null>> {
-    const found = await rows<{ id: string; options: JsonObject | null }>(
-      this.dataSource,
-      `select id, options from runs where id = any($1::uuid[])`,
-      [ids],
-    );
-    return new Map(found.map(({ id, options }) => [id, options]));
   }
 }

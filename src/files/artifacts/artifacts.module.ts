@@ -8,6 +8,10 @@ import { ArtifactsController } from './artifacts.controller.js';
 import { ArtifactsService } from './artifacts.service.js';
 import { FilesOfRuns } from './files-of-runs.js';
 import { LeftFilesReader } from './left-files.js';
+import { ObjectRemovalJob } from './removal/object-removal.job.js';
+import { ObjectRemovalRepository } from './removal/object-removal.repository.js';
+import { StoreOwner } from './removal/store-owner.js';
+import { StoreSweepJob } from './removal/store-sweep.job.js';
 import { SourceLinks } from './source-links.js';
 
 /** Files that runs get and leave. */
@@ -21,6 +25,10 @@ import { SourceLinks } from './source-links.js';
     FilesOfRuns,
     LeftFilesReader,
     SourceLinks,
+    ObjectRemovalRepository,
+    ObjectRemovalJob,
+    StoreOwner,
+    StoreSweepJob,
   ],
 })
 export class ArtifactsModule {}

@@ -1,12 +1,17 @@
 /** The part of the store that has what attempts leave. */
 export const RUNS_PREFIX = 'runs/';
 /** The part that has what clients upload. */
-const FILES_PREFIX = 'files/';
+export const FILES_PREFIX = 'files/';
 
 /** What an object of the store is. */
 export type ObjectOwner =
   | { readonly kind: 'file'; readonly id: string }
   | { readonly kind: 'artifact'; readonly run: string; readonly attempt: number; readonly name: string };
+
+/** What the keys of all attempts of a run begin with. */
+export function attemptsPrefix(run: string): string {
+  return `${RUNS_PREFIX}${run}/`;
+}
 
 /** The key below which an attempt leaves what it leaves. */
 export function attemptPrefix(run: string, attempt: number): string {

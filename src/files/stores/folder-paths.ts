@@ -77,7 +77,7 @@ export class FolderPaths {
   /** @throws UploadConflict when the uploads of the attempt have ended */
   async assertOpen(key: string): Promise<void> {
     const attempt = ATTEMPT.exec(key)?.[1];
-    if (attempt !== undefined && (await exists(join(this.root, attempt)))) throw sealed();
+    if (attempt !== undefined && (await exists(join(this.root, attempt)))) throw attemptEnded();
   }
 
   /** Ends the uploads of an attempt; other prefixes have none that end. */
@@ -154,7 +154,7 @@ export class FolderPaths {
   }
 }
 
-function sealed(): UploadConflict {
+function attemptEnded(): UploadConflict {
   return new UploadConflict('The attempt has ended: it takes no more uploads');
 }
 

@@ -42,12 +42,14 @@ export class FolderController {
     const object = await folder.head(key);
     const path = object && (await folder.pathOf(key));
     if (path === undefined) throw new ObjectNotFound();
-    response.set({
+    const headers = {
       ...DOWNLOAD_HEADERS,
-      ETag: object?.etag,
+      ETag: object?.etag ?? '',
       'Content-Type': terms.contentType ?? 'application/octet-stream',
       'Content-Disposition': contentDisposition(terms.name ?? parts.at(-1)),
-    });
+    };
+    // Express's own would add a charset.
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     const { socket } = request;
     const before = socket.bytesWritten;
     response.once('close', () => this.metrics.moved('out', socket.bytesWritten - before));

@@ -53,7 +53,7 @@ export class S3Client {
   ): Promise<S3Answer> {
     const deadline = monotonicMs() + timeoutMs;
     for (let pauseMs = RETRY_MS; ; pauseMs *= 2) {
-      const leftMs = Math.max(1, deadline - monotonicMs());
+      const leftMs = Math.max(1, Math.ceil(deadline - monotonicMs()));
       const answer = await this.#try(request, body, leftMs).catch((error: unknown) =>
         toUnavailable(error, this.address),
       );

@@ -23,6 +23,14 @@ import { InputSupply } from './input-supply.js';
 /** Runs whose inputs are read together. */
 const RUNS_PER_BATCH = 20;
 
+type DecidingEnd = Extract<FoundEnd, { readonly id: string }>;
+
+/** A dependency that an end decides. */
+interface DecidedEdge {
+  readonly end: DecidingEnd;
+  readonly outcome: 'met' | 'broken';
+}
+
 /** What is to be told to one that waits. */
 interface Told {
   met: number;
@@ -49,9 +57,8 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     this.#unsubscribe = this.notices.subscribe((notice) => {
       if (notice?.groupWork !== undefined) this.scheduler.runWithin(DEPENDENCIES, TAKEN_OVER_MS);
     });
-    this.#subscription = this.committed.subscribe(({ groupWork, changes: { created, after } }) => {
-      const isReady = [...created, ...after.values()].some(({ waitsFor }) => waitsFor === 0);
-      if (groupWork.hasEnds || isReady) this.scheduler.runWithin(DEPENDENCIES, 0);
+    this.#subscription = this.committed.subscribe(({ groupWork }) => {
+      if (groupWork.hasEnds) this.scheduler.runWithin(DEPENDENCIES, 0);
     });
   }
 
@@ -88,32 +95,36 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     if (found.length === 0) return null;
     const ends = [...new Set(found.map(({ endId }) => endId))];
     const finished = found.length < EDGES_PER_PAGE ? ends : ends.slice(0, -1);
-    const outcomes: { id: string; outcome: 'met' | 'broken' }[] = [];
+    const outcomes = outcomesOf(found);
     const seen: SeenEdge[] = [];
     const runs = new Map<string, Told>();
     const arrays = new Map<string, Told>();
-    for (const end of found) {
-      if (end.id === null || end.need === null || end.parentAttempt === null) continue;
-      const outcome = isMet(end.need, end.state) ? 'met' : 'broken';
-      outcomes.push({ id: end.id, outcome });
-      seen.push({ id: end.id, outcome: end.outcome, parentAttempt: end.parentAttempt });
-      if (end.childRun !== null) note(runs, end.childRun, end, outcome);
-      if (end.childGroup !== null) note(arrays, end.childGroup, end, outcome);
+    for (const { end, outcome } of outcomes.values()) {
+      const { id, since, childRun, childGroup } = end;
+      seen.push({ id, outcome: end.outcome, since });
+      if (childRun !== null) note(runs, childRun, end, outcome);
+      if (childGroup !== null) note(arrays, childGroup, end, outcome);
     }
     const cancelled = await this.#cancelled(runs);
-    for (const edge of [...cancelled.values()].flat())
-      if (!seen.some(({ id }) => id === edge.id)) seen.push(edge);
+    for (const edge of [...cancelled.values()].flat()) if (!outcomes.has(edge.id)) seen.push(edge);
     const told = [...arrays].map(([id, { mended, broken = null }]) => ({ id, isMended: mended > 0, broken }));
     await this.journal.carryOut(
       {
         ledger: DEPENDENCY_LEDGER,
-        record: { kind: 'ends', ends, finished, seen, outcomes, arrays: told },
+        record: {
+          kind: 'ends',
+          ends,
+          finished,
+          seen,
+          outcomes: [...outcomes].map(([id, { outcome }]) => ({ id, outcome })),
+          arrays: told,
+        },
         changes: [...runs].flatMap(([id, one]) => changeOf(id, one, cancelled.get(id)) ?? []),
       },
       OWNER,
     );
     if (arrays.size > 0) this.scheduler.runWithin(GROUP_MEMBERS, 0);
-    return outcomes.length;
+    return outcomes.size;
   }
 
   /** By run, the dependencies of those that ends had cancelled of which some are mended now. */
@@ -146,10 +157,22 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
   }
 }
 
+/** By dependency, the end that decides it, and how: the first one, or after one that broke it the first one that sets it right. */
+function outcomesOf(found: readonly FoundEnd[]): ReadonlyMap<string, DecidedEdge> {
+  const outcomes = new Map<string, DecidedEdge>();
+  for (const end of found) {
+    if (end.id === null) continue;
+    const before = outcomes.get(end.id);
+    if (before && !(before.outcome === 'broken' && end.reopens && end.need !== 'failed')) continue;
+    outcomes.set(end.id, { end, outcome: isMet(end.need, end.state) ? 'met' : 'broken' });
+  }
+  return outcomes;
+}
+
 function note(
   told: Map<string, Told>,
   child: string,
-  { parentId, isGroup, state, need, outcome: was }: FoundEnd,
+  { parentId, isGroup, state, need, outcome: was }: DecidingEnd,
   outcome: 'met' | 'broken',
 ): void {
   const one = told.get(child) ?? { met: 0, mended: 0, broken: undefined };
@@ -158,7 +181,7 @@ function note(
     one.broken ??= {
       parentId,
       isGroup,
-      reason: whyBroken({ parentId, isGroup, need: need ?? 'completed' }, state),
+      reason: whyBroken({ parentId, isGroup, need }, state),
     };
   else if (was === 'broken') one.mended += 1;
   else one.met += 1;

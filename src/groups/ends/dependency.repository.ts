@@ -2,26 +2,25 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { DependencyEntity } from '../../database/entities/group.entity.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
 import type { Changes } from '../../runs/journal/decide-group.js';
-import type { Need } from '../../runs/machine/run.js';
 import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group-changes.js';
 
-/** What waits for a run or group that has ended. */
-export interface FoundEnd {
+/** A run or group that has ended, and a dependency on it; `id` is null if there is none any more. */
+export type FoundEnd = {
   readonly endId: string;
   readonly parentId: string;
   readonly isGroup: boolean;
   readonly state: string;
-  /** Null, as what follows: nothing waits for it any more. */
-  readonly id: string | null;
-  readonly childRun: string | null;
-  readonly childGroup: string | null;
-  readonly need: Need | null;
-  readonly outcome: 'broken' | null;
-  readonly parentAttempt: number | null;
-}
+  readonly reopens: boolean;
+} & (
+  | { readonly id: null }
+  | (Pick<DependencyEntity, 'id' | 'childRun' | 'childGroup' | 'need' | 'since'> & {
+      readonly outcome: 'broken' | null;
+    })
+);
 
 /** A run of which all parents have ended, and whose inputs are to be read from outputs. */
 export interface UnsuppliedRun {
@@ -79,15 +78,14 @@ export class DependencyRepository {
   listEnds(): Promise<FoundEnd[]> {
     return rows(
       this.dataSource,
-      `select e.id as "endId", e.parent_id as "parentId", e.is_group as "isGroup", e.state, d.id, d.child_run as "childRun",
-              d.child_group as "childGroup", d.need, d.outcome,
-              d.parent_attempt as "parentAttempt"
+      `select e.id as "endId", e.parent_id as "parentId", e.is_group as "isGroup", e.state, e.reopens, d.id,
+              d.child_run as "childRun", d.child_group as "childGroup", d.need, d.outcome, d.since
          from (select * from dependency_ends order by id limit ${ENDS_PER_PAGE}) e
          left join lateral (
            select d.*
              from dependencies d
             where d.parent_id = e.parent_id
-              and d.parent_attempt <= e.attempt
+              and d.since < e.id
               and (d.outcome is null or (e.reopens and d.outcome = 'broken' and d.need <> 'failed'))
             order by d.id
             limit ${EDGES_PER_PAGE}
@@ -101,7 +99,7 @@ export class DependencyRepository {
   listCancelled(ids: readonly string[]): Promise<(SeenEdge & { readonly child: string })[]> {
     return rows(
       this.dataSource,
-      `select d.id, d.child_run as child, d.outcome, d.parent_attempt as "parentAttempt"
+      `select d.id, d.child_run as child, d.outcome, d.since
          from dependencies d
          join runs r on r.id = d.child_run
         where d.child_run = any($1::uuid[])

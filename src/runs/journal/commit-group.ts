@@ -25,14 +25,13 @@ import {
   readGroups,
   type FoundGroup,
 } from '../storage/groups.js';
-import { insertFileUses, writeLeavings } from '../storage/artifacts.js';
+import { writeFiles } from '../storage/artifacts.js';
 import { RunFiles } from '../files/run-files.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
 import {
   type Batch,
-  type BatchDone,
   type BatchLedger,
   type BatchRecord,
   type Claim,
@@ -47,6 +46,7 @@ import {
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { feedEventsOf } from './feed-events.js';
 import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
+import { haveReady } from './dependents.js';
 import { wantedKeys } from './key-limits.js';
 
 export interface CommitOptions {
@@ -160,7 +160,10 @@ export class GroupCommitter {
     const counted = changes.groups.isEmpty
       ? NO_GROUP_WORK
       : await countInGroups(tx, changes.groups, changes.now);
-    const groupWork = { ...counted, hasEnds: counted.hasEnds || changes.ends.length > 0 };
+    const groupWork = {
+      ...counted,
+      hasEnds: counted.hasEnds || changes.ends.length > 0 || haveReady(changes),
+    };
     const notice = noticeOf(changes, served, claimable, announceFree);
     const work = groupWork.isDue || groupWork.hasEnds ? ({ groupWork: true } as const) : {};
     const heads = this.#announce(tx, changes, { ...notice, ...work });
@@ -197,7 +200,8 @@ export class GroupCommitter {
   }
 
   /**
-   * In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. To insert an attempt waits
+   * In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites, and the ids of ends are taken
+   * while their runs are locked. To insert an attempt waits
    * for another group that ends it, which must not wait for runs of this group then: those are locked before it.
    */
   async #write(
@@ -206,18 +210,7 @@ export class GroupCommitter {
     { unusedKeys, isRetry }: { readonly unusedKeys: readonly string[]; readonly isRetry: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const {
-      labelled,
-      endedAttempts,
-      auditRecords,
-      batches,
-      dependencies,
-      ends,
-      leavings,
-      fileUses,
-      timers,
-      queue,
-    } = changes;
+    const { labelled, endedAttempts, auditRecords, dependencies, timers, queue } = changes;
     const changed = [...after.values()]
       .filter(({ id }) => before.has(id))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -233,10 +226,8 @@ export class GroupCommitter {
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
       dependencies.length > 0 && insertDependencies(tx, dependencies),
-      ends.length > 0 && insertEnds(tx, ends),
-      leavings.length > 0 && writeLeavings(tx, leavings, changes.now),
-      fileUses.length > 0 && insertFileUses(tx, fileUses),
-      batches.length > 0 && writeRecords(tx, batches, changes.now),
+      writeRecordsAndEnds(tx, changes),
+      writeFiles(tx, changes),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);
@@ -341,12 +332,11 @@ async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promis
   return due;
 }
 
-async function writeRecords(
-  tx: EntityManager,
-  done: readonly (BatchDone & BatchRecord)[],
-  now: Date,
-): Promise<void> {
-  await Promise.all([...byLedger(done)].map(([ledger, records]) => ledger.write(tx, records, now)));
+/** The ends come last: what the records let wait, waits for them. */
+async function writeRecordsAndEnds(tx: EntityManager, { batches, ends, now }: Changes): Promise<void> {
+  if (batches.length > 0)
+    await Promise.all([...byLedger(batches)].map(([ledger, records]) => ledger.write(tx, records, now)));
+  if (ends.length > 0) await insertEnds(tx, ends);
 }
 
 function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {

@@ -22,7 +22,7 @@ import {
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { type ExecutionChange } from '../storage/run.repository.js';
-import type { FileUse, Leavings } from '../storage/artifacts.js';
+import type { FileChanges, FileUse, Leavings } from '../storage/artifacts.js';
 import { mayLeaveFiles } from '../files/reported-files.js';
 import { FilesUnchecked } from '../files/run-files.errors.js';
 import type { OpenRuns } from '../storage/open-runs.js';
@@ -69,7 +69,7 @@ export interface GroupStart {
 }
 
 /** The rows that a group writes, without those of its claims. */
-export interface Changes {
+export interface Changes extends FileChanges {
   readonly now: Date;
   /** In the order of the commands, as they are after the group. */
   readonly created: readonly CreatedRun[];
@@ -86,10 +86,6 @@ export interface Changes {
   readonly batches: readonly (BatchDone & BatchRecord)[];
   /** What new runs wait for. */
   readonly dependencies: readonly NewDependency[];
-  /** What attempts have left. */
-  readonly leavings: readonly Leavings[];
-  /** Files that new runs get. */
-  readonly fileUses: readonly FileUse[];
   /** Ends of runs that others wait for. */
   readonly ends: readonly DependencyEnd[];
   /** By how much the numbers of groups change; those of claims are added later. */

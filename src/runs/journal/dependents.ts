@@ -25,23 +25,23 @@ export function waitsOf(
   let open = 0;
   let broken: BrokenDependency | undefined;
   const own = dependsOn.map(({ parentId, isGroup, need }): NewDependency => {
-    const { endState, attempt } = isGroup ? endOfGroup(groups.get(parentId)) : endOfRun(runOf(parentId));
+    const endState = isGroup ? endOfGroup(groups.get(parentId)) : endOfRun(runOf(parentId));
     const outcome = endState === null ? null : isMet(need, endState) ? 'met' : 'broken';
     if (endState === null) open += 1;
     else if (outcome === 'broken')
       broken ??= { parentId, isGroup, reason: whyBroken({ parentId, isGroup, need }, endState) };
-    return { childRun, childGroup: null, parentId, isGroup, need, parentAttempt: attempt, outcome };
+    return { childRun, childGroup: null, parentId, isGroup, need, outcome };
   });
   const isReady = open === 0 && broken === undefined && hasSources !== true;
   return { own, waitsFor: isReady ? null : open, broken };
 }
 
-function endOfRun(run: Run | undefined) {
-  return { endState: run && isTerminal(run.state) ? run.state : null, attempt: run?.attempt ?? 1 };
+function endOfRun(run: Run | undefined): string | null {
+  return run && isTerminal(run.state) ? run.state : null;
 }
 
-function endOfGroup(group: FoundGroup | undefined) {
-  return { endState: group && group.state !== 'open' ? group.state : null, attempt: group?.endings ?? 1 };
+function endOfGroup(group: FoundGroup | undefined): string | null {
+  return group && group.state !== 'open' ? group.state : null;
 }
 
 /** Why a run can never start, for people. */
@@ -69,14 +69,33 @@ export function waitedFor(
   return counts;
 }
 
-/** The ends of runs that others wait for, or have waited for. */
+/** The ends of runs that others wait for, or have waited for, as the group leaves them: one that it opens again has not ended. */
 export function endsOf({ decided, after }: Pick<Changes, 'decided' | 'after'>): DependencyEnd[] {
-  return decided.flatMap(({ command, before, run: { id: parentId, state, attempt, reopens } }) => {
-    if (!isTerminal(state) || state === before.state || (after.get(parentId)?.dependents ?? 0) === 0)
-      return [];
-    const isSetRight = command.type === 'patch' && isTerminal(before.state);
-    return { parentId, state, attempt, reopens: state === 'COMPLETED' && (isSetRight || reopens === true) };
-  });
+  const last = new Map(
+    decided.flatMap((change) => (change.run.state === change.before.state ? [] : [[change.run.id, change]])),
+  );
+  return [...last].flatMap(
+    ([
+      parentId,
+      {
+        command,
+        before,
+        run: { state, reopens },
+      },
+    ]) => {
+      if (!isTerminal(state) || (after.get(parentId)?.dependents ?? 0) === 0) return [];
+      const isSetRight = command.type === 'patch' && isTerminal(before.state);
+      return { parentId, state, reopens: state === 'COMPLETED' && (isSetRight || reopens === true) };
+    },
+  );
+}
+
+/** Whether there are runs whose inputs are to be read, because all has ended that they wait for. */
+export function haveReady({ created, after }: Pick<Changes, 'created' | 'after'>): boolean {
+  return (
+    created.some(({ waitsFor }) => waitsFor === 0) ||
+    [...after.values()].some(({ waitsFor }) => waitsFor === 0)
+  );
 }
 
 /** By how much the numbers of groups change. */

@@ -1,7 +1,7 @@
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/run-counts.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
-import { isInExecution } from '../machine/run-state.js';
+import { isInExecution, isTerminal } from '../machine/run-state.js';
 import { CHANGING_FIELDS, type ChangingField, type FoundRun, type Run } from '../machine/run.js';
 import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
@@ -37,6 +37,7 @@ export function changesOf({ elapsed, ...group }: Decided): Changes {
     ...group,
     ends: endsOf(group),
     groups: groupDeltasOf(group),
+    cleanups: cleanupsOf(group),
     changedFields: changedFieldsOf(before, after),
     entries,
     endedAttempts: decided.flatMap(({ endedAttempt }) => endedAttempt ?? []),
@@ -55,6 +56,13 @@ export function changesOf({ elapsed, ...group }: Decided): Changes {
     freedWorkers: distinct([...pairsOf(group)].flatMap(([earlier, run]) => workersThatLose(earlier, run))),
     deprivedWorkers: distinct(deprived),
   };
+}
+
+function cleanupsOf({ before, after, leavings }: Pick<Decided, 'before' | 'after' | 'leavings'>): string[] {
+  const left = new Set(leavings.map(({ runId }) => runId));
+  return [...pairsOf({ before, after })].flatMap(([earlier, run]) =>
+    isTerminal(run.state) && !isTerminal(earlier.state) && (run.hasFiles || left.has(run.id)) ? [run.id] : [],
+  );
 }
 
 function auditRecordsOf(command: RunCommand, before: Run, after: Run): AuditRecord[] {

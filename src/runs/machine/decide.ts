@@ -134,7 +134,9 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
     }
     case 'RETRIED':
       return decideRetried(
-        forced && reporter.workerId === undefined ? withFreshBudget(run) : run,
+        forced && reporter.workerId === undefined
+          ? { ...withFreshBudget(run), reopens: effect.reopens ?? null }
+          : run,
         event,
         effect,
         t,
@@ -154,7 +156,7 @@ function gpusOfStart(run: Run, { gpuId, gpuIds }: Started): Pick<Run, 'gpuId' | 
 function decideRetried(
   run: Run,
   event: RunEvent,
-  { force, reopens = false }: Extract<EventEffect, { kind: 'RETRIED' }>,
+  { force }: Extract<EventEffect, { kind: 'RETRIED' }>,
   t: Date,
   policy: Policy,
 ): Outcome {
@@ -162,14 +164,7 @@ function decideRetried(
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
   const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');
   if ('rejection' in transition) return transition;
-  const opened = openAttempt(
-    run,
-    isTerminal(run.state) ? run.state : 'CANCELLED',
-    [event],
-    policy.newId(),
-    t,
-  );
-  return reopens ? { ...opened, run: { ...opened.run, reopens } } : opened;
+  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], policy.newId(), t);
 }
 
 /**

@@ -41,8 +41,40 @@ const USE = `with v as (
          from v
          join used on used.id = v.file_id`;
 
+/** Attempts that do not count may still send something for an hour after the end of their run. */
+const LATE = '1 hour';
+
+/** Has objects of runs that have ended removed: those of attempts that do not count. */
+async function scheduleCleanups(tx: EntityManager, runIds: readonly string[], now: Date): Promise<void> {
+  await execute(
+    tx,
+    `insert into object_cleanups (run_id, due_at)
+     select id, $2::timestamptz + interval '${LATE}'
+       from unnest($1::uuid[]) as v (id)
+         on conflict (run_id) do update set due_at = excluded.due_at, removes_all = false`,
+    [plainArray(runIds), now.toISOString()],
+  );
+}
+
+/** Has all objects of runs removed, so that the runs can be removed afterwards. */
+export async function scheduleRemoval(
+  tx: EntityManager,
+  runIds: readonly string[],
+  now: Date,
+): Promise<void> {
+  await execute(
+    tx,
+    `insert into object_cleanups (run_id, due_at, removes_all)
+     select id, $2::timestamptz, true
+       from unnest($1::uuid[]) as v (id)
+         on conflict (run_id) do update set due_at = excluded.due_at, removes_all = true
+      where not object_cleanups.removes_all`,
+    [plainArray(runIds), now.toISOString()],
+  );
+}
+
 /** Notes the files that new runs get, those that are still stored. */
-export async function insertFileUses(tx: EntityManager, uses: readonly FileUse[]): Promise<void> {
+async function insertFileUses(tx: EntityManager, uses: readonly FileUse[]): Promise<void> {
   await execute(tx, USE, [
     plainArray(uses.map(({ runId }) => runId)),
     plainArray(uses.map(({ fileId }) => fileId)),
@@ -50,7 +82,7 @@ export async function insertFileUses(tx: EntityManager, uses: readonly FileUse[]
 }
 
 /** Writes what attempts have left, in the place of what earlier ones of their runs had. */
-export async function writeLeavings(tx: EntityManager, all: readonly Leavings[], at: Date): Promise<void> {
+async function writeLeavings(tx: EntityManager, all: readonly Leavings[], at: Date): Promise<void> {
   const runIds = plainArray(all.map(({ runId }) => runId));
   await execute(tx, `delete from artifacts where run_id = any($1::uuid[])`, [runIds]);
   await execute(tx, `update runs set has_files = true where id = any($1::uuid[]) and has_files is null`, [
@@ -60,4 +92,27 @@ export async function writeLeavings(tx: EntityManager, all: readonly Leavings[],
     artifacts.map((artifact) => ({ ...artifact, runId, attempt, at })),
   );
   if (found.length > 0) await execute(tx, INSERT, ARTIFACTS.params(found));
+}
+
+/** What a group of commands changes of the files of runs. */
+export interface FileChanges {
+  readonly now: Date;
+  /** What attempts have left. */
+  readonly leavings: readonly Leavings[];
+  /** Files that new runs get. */
+  readonly fileUses: readonly FileUse[];
+  /** Runs that have ended and may have objects in the store. */
+  readonly cleanups: readonly string[];
+}
+
+/** Writes what there is. */
+export async function writeFiles(
+  tx: EntityManager,
+  { now, leavings, fileUses, cleanups }: FileChanges,
+): Promise<void> {
+  await Promise.all([
+    leavings.length > 0 && writeLeavings(tx, leavings, now),
+    fileUses.length > 0 && insertFileUses(tx, fileUses),
+    cleanups.length > 0 && scheduleCleanups(tx, cleanups, now),
+  ]);
 }

@@ -6,16 +6,15 @@ import { STATE_COLUMN } from '../counts/run-counts.repository.js';
 import type { RunState } from '../machine/run-state.js';
 
 /** A group that new runs wait for. */
-export type FoundGroup = Pick<GroupEntity, 'id' | 'state' | 'endings'>;
+export type FoundGroup = Pick<GroupEntity, 'id' | 'state'>;
 
 /** What a new run or array waits for. */
-export type NewDependency = Omit<DependencyEntity, 'id'>;
+export type NewDependency = Omit<DependencyEntity, 'id' | 'since'>;
 
 /** An end that others wait for. */
 export interface DependencyEnd {
   readonly parentId: string;
   readonly state: string;
-  readonly attempt: number;
   readonly reopens: boolean;
 }
 
@@ -116,15 +115,21 @@ export class GroupDeltas {
   }
 }
 
-const INSERT = `insert into dependencies (child_run, child_group, parent_id, is_group, need, parent_attempt, outcome)
-       select v.*
-         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[], $5::text[], $6::integer[], $7::text[])
-              as v (child_run, child_group, parent_id, is_group, need, parent_attempt, outcome)`;
+/**
+ * A number between the ids of the ends of a run or group that were recorded before and those that follow. It is taken while its row is
+ * locked, or while nobody else knows it, as the ids are.
+ */
+export const SINCE_NOW = `nextval('dependency_ends_id_seq')`;
+
+const INSERT = `insert into dependencies (child_run, child_group, parent_id, is_group, need, outcome, since)
+       select v.*, ${SINCE_NOW}
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[], $5::text[], $6::text[])
+              as v (child_run, child_group, parent_id, is_group, need, outcome)`;
 const DEPENDENCIES = RowArrays.of<keyof NewDependency>(INSERT);
 
-const INSERT_ENDS = `insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
-       select v.parent_id, false, v.state, v.attempt, v.reopens
-         from unnest($1::uuid[], $2::text[], $3::integer[], $4::boolean[]) as v (parent_id, state, attempt, reopens)`;
+const INSERT_ENDS = `insert into dependency_ends (parent_id, is_group, state, reopens)
+       select v.parent_id, false, v.state, v.reopens
+         from unnest($1::uuid[], $2::text[], $3::boolean[]) as v (parent_id, state, reopens)`;
 const ENDS = RowArrays.of<keyof DependencyEnd>(INSERT_ENDS);
 
 /** Why a group is stopped by its numbers `n`: no more members are made, and the open ones are cancelled. */
@@ -159,6 +164,7 @@ const COUNT = `with v as materialized (
        n as (
          select g.id, g.size, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
                 g.array_body is not null as is_array, g.waits_for, v.waiting > 0 as is_awaited,
+                g.array_body is not null and v.created > 0 as is_made,
                 g.created + v.created as created, g.pending + v.pending as pending, g.assigned + v.assigned as assigned,
                 g.running + v.running as running, g.completed + v.completed as completed, g.failed + v.failed as failed,
                 g.cancelled + v.cancelled as cancelled, g.dependents + v.dependents as dependents
@@ -186,7 +192,7 @@ const COUNT = `with v as materialized (
                 failed = d.failed, cancelled = d.cancelled, dependents = d.dependents, stop_cause = d.stop, reason = d.why,
                 state = d.state, updated_at = $11::timestamptz,
                 ended_at = case when d.state = 'open' then null when d.was = d.state then g.ended_at else $11::timestamptz end,
-                endings = d.endings + case when d.was <> 'open' and d.state = 'open' then 1 else 0 end,
+                endings = d.endings + case when d.was in ('open', d.state) then 0 else 1 end,
                 end_order = case when d.state <> 'open' and d.was <> d.state then next_commit_order() else d.end_order end,
                 due_at = case when d.is_due then coalesce(d.due_at, $11::timestamptz) else d.due_at end
            from d
@@ -194,8 +200,8 @@ const COUNT = `with v as materialized (
       returning g.id
        ),
        ended as (
-         insert into dependency_ends (parent_id, is_group, state, attempt, reopens)
-         select d.id, true, d.state, d.endings, d.endings > 1 and d.state = 'completed'
+         insert into dependency_ends (parent_id, is_group, state, reopens)
+         select d.id, true, d.state, d.state = 'completed' and (d.endings > 1 or d.was <> 'open')
            from d
           where d.state <> 'open'
             and d.state <> d.was
@@ -205,7 +211,9 @@ const COUNT = `with v as materialized (
        select array(select d.state from d where d.state <> 'open' and d.state <> d.was) as ended,
               coalesce((select bool_or(d.is_due) from d), false) as "isDue", exists (select from ended) as "hasEnds"
          from require_all_written(
-                (select count(*) from d where d.is_awaited and d.was = 'open'), (select count(*) from v where v.waiting > 0)
+                (select count(*) from d where d.is_awaited and d.was = 'open')
+                  + (select count(*) from d where d.is_made and d.stop_cause is null and d.waits_for is null),
+                (select count(*) from v where v.waiting > 0) + (select count(*) from d where d.is_made)
               )`;
 const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 
@@ -213,7 +221,7 @@ const DELTAS = RowArrays.of<keyof GroupDelta>(COUNT);
 export interface GroupWork {
   /** Members are to be made or cancelled. */
   readonly isDue: boolean;
-  /** Those that wait for a run or group are to be told of its end. */
+  /** Those that wait for a run or group are to be told of its end, or their inputs are to be read. */
   readonly hasEnds: boolean;
   /** States of groups that have ended. */
   readonly ended: readonly EndedGroupState[];
@@ -228,7 +236,7 @@ export async function readGroups(
 ): Promise<ReadonlyMap<string, FoundGroup>> {
   const found = await rows<FoundGroup>(
     manager,
-    `select g.id, g.state, g.endings
+    `select g.id, g.state
        from groups g
       where g.id = any($1::uuid[])`,
     [plainArray(ids)],
@@ -269,7 +277,8 @@ export async function insertEnds(manager: EntityManager, ends: readonly Dependen
 /**
  * Changes the numbers of groups, and ends, opens or stops those whose numbers say so. The rows are locked last in a transaction, for a
  * short time. @param now the time of the commit
- * @throws QueryFailedError with the code of a serialization failure if a group has ended that new runs wait for
+ * @throws QueryFailedError with the code of a serialization failure if a group has ended that new runs wait for, or an array was stopped that
+ * gets members
  */
 export async function countInGroups(
   manager: EntityManager,

@@ -146,12 +146,11 @@ describe('API keys', () => {
         'a',
       ]),
       [{ ...bound, worker_capabilities: many }, [`worker_capabilities ${NAMES}`]],
-      ...each('max_file_bytes must be an integer of at least 0', (max) => ({ ...good, max_file_bytes: max }), [
-        -1,
-        0.5,
-        '1',
-        2 ** 53,
-      ]),
+      ...each(
+        'max_file_bytes must be an integer of at least 0',
+        (max) => ({ ...good, max_file_bytes: max }),
+        [-1, 0.5, '1', 2 ** 53],
+      ),
       [
         { ...good, stores: ['unknown', 'other'] },
         [

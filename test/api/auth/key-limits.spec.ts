@@ -14,6 +14,8 @@ describe('limits of API keys are changed', () => {
     AWS_SECRET_ACCESS_KEY: 'secret',
   };
   const service = useTestApp({ env });
+  const list = async (key: string) =>
+    bodyOf(await service.send('GET', '/files/stores', { key }), 'FileStores');
   const listed = async (id: string) =>
     (await service.send('GET', '/api-keys')).body.find((key: { id: string }) => key.id === id);
   const change = (id: string, body: object) => service.send('PATCH', `/api-keys/${id}`, { body });
@@ -107,7 +109,6 @@ describe('limits of API keys are changed', () => {
   }
 
   test('and the stores are listed that the key may use', async () => {
-    const list = async (key: string) => bodyOf(await service.send('GET', '/files/stores', { key }), 'FileStores');
     const [datasets, results] = [
       { name: 'datasets', mode: 'ro' },
       { name: 'results', mode: 'rw' },

@@ -67,8 +67,9 @@ describe('artifacts of runs', () => {
     const list = await service.send('GET', `/runs/${worker.op.id}/artifacts`);
     console.log(list.text);
     const content = await service.send('GET', `/runs/${worker.op.id}/artifacts/model?redirect=false`);
+    assert.equal(content.status, 200, content.text);
     assert.equal(await (await fetch(content.body.url)).text(), 'weights');
     assert.equal((await files.put(model, 'late')).status, 409);
-    assertError(await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`), 404, /no artifact/);
+    assertError(await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`), 404, `Run ${worker.op.id} has no artifact 'plots/a.png'`);
   });
 });

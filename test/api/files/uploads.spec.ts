@@ -16,12 +16,20 @@ describe('files that clients upload', () => {
   const env = { SERVICE_FILE_MAX_BYTES: String(MAX_BYTES) };
   const service = useTestApp({ env });
   const files = new FileSteps(service.send);
+  const limited = (max: number | null) =>
+    issueKey(service, ['client'], { name: 'team', max_file_bytes: max });
+  const statusOf = async (bytes: number, key: string) =>
+    (await files.create({ name: 'f', bytes }, key)).status;
 
   const remove = (id: string) => service.send('DELETE', `/files/${id}`, { key: KEYS.client });
 
   test('are sent to a URL that needs no key, and given back as an attachment with their name', async () => {
     const content = randomBytes(100_000);
-    const created = await files.create({ name: 'täglich.csv', bytes: content.length, content_type: 'text/csv' });
+    const created = await files.create({
+      name: 'täglich.csv',
+      bytes: content.length,
+      content_type: 'text/csv',
+    });
     const { id, upload } = bodyOf(created, 'FileCreated', 201);
     assert.deepEqual([created.headers.get('cache-control'), upload.method], ['no-store', 'PUT']);
     const inHours = (Date.parse(upload.expires_at) - Date.now()) / 3_600_000;
@@ -120,7 +128,12 @@ describe('files that clients upload', () => {
   const refused: readonly Refusal[] = [
     [{}, ['name is required', 'bytes is required']],
     ...each(NAME, (name) => ({ ...good, name }), ['', 'a\nb', 'x'.repeat(256), 1]),
-    ...each('bytes must be an integer of at least 0', (bytes) => ({ ...good, bytes }), [-1, 1.5, '1', 2 ** 60]),
+    ...each('bytes must be an integer of at least 0', (bytes) => ({ ...good, bytes }), [
+      -1,
+      1.5,
+      '1',
+      2 ** 60,
+    ]),
     [{ ...good, bytes: MAX_BYTES + 1 }, [`bytes must be at most ${MAX_BYTES} (SERVICE_FILE_MAX_BYTES)`]],
     ...each(SHA, (sha256) => ({ ...good, sha256 }), ['', 'a'.repeat(63), 'A'.repeat(64), 'g'.repeat(64)]),
     ...each(TYPE, (content_type) => ({ ...good, content_type }), ['', 'text', 'a/b\r\nX: 1', 'é/x']),
@@ -134,13 +147,21 @@ describe('files that clients upload', () => {
   test('of the largest size are taken, and empty ones', async () => {
     for (const content of [Buffer.alloc(MAX_BYTES), Buffer.alloc(0)]) {
       const { id } = await files.stored(content);
-      assert.deepEqual([(await files.get(id)).bytes, (await files.get(id)).state], [content.length, 'stored']);
+      assert.deepEqual(
+        [(await files.get(id)).bytes, (await files.get(id)).state],
+        [content.length, 'stored'],
+      );
     }
   });
 
   describe('with a checksum that is known', () => {
     const content = randomBytes(64);
-    const body = { name: 'app.tar.gz', bytes: 64, sha256: hash('sha256', content), content_type: 'application/gzip' };
+    const body = {
+      name: 'app.tar.gz',
+      bytes: 64,
+      sha256: hash('sha256', content),
+      content_type: 'application/gzip',
+    };
 
     test('are not sent again by the same key, and by any other one are', async () => {
       const { id } = await files.stored(content, body);
@@ -173,9 +194,6 @@ describe('files that clients upload', () => {
   });
 
   describe('of a key with max_file_bytes', () => {
-    const limited = (max: number | null) => issueKey(service, ['client'], { name: 'team', max_file_bytes: max });
-    const statusOf = async (bytes: number, key: string) => (await files.create({ name: 'f', bytes }, key)).status;
-
     test('are refused beyond the sum of those that exist, with Retry-After, and others are not', async () => {
       const [{ key, id }, other] = [await limited(100), await limited(null)];
       const first = (await files.create({ name: 'f', bytes: 60 }, key)).body;
@@ -212,7 +230,9 @@ describe('files that clients upload', () => {
       try {
         const others = new FileSteps(second.send);
         const answers = await Promise.all(
-          Array.from({ length: 20 }, (_, n) => (n % 2 ? files : others).create({ name: 'f', bytes: 10 }, key)),
+          Array.from({ length: 20 }, (_, n) =>
+            (n % 2 ? files : others).create({ name: 'f', bytes: 10 }, key),
+          ),
         );
         assert.equal(answers.filter(({ status }) => status === 201).length, 5);
         assert.equal(answers.filter(({ status }) => status === 429).length, 15);

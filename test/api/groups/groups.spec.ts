@@ -17,36 +17,6 @@ describe('a run that waits for another', () => {
   const steps = new GroupSteps(service);
   const { runs } = steps;
 
-  test.each([
-    ['COMPLETED', 'completed', 'PENDING'],
-    ['COMPLETED', 'failed', 'CANCELLED'],
-    ['COMPLETED', 'ended', 'PENDING'],
-    ['FAILED', 'completed', 'CANCELLED'],
-    ['FAILED', 'failed', 'PENDING'],
-    ['FAILED', 'ended', 'PENDING'],
-    ['CANCELLED', 'completed', 'CANCELLED'],
-    ['CANCELLED', 'failed', 'CANCELLED'],
-    ['CANCELLED', 'ended', 'PENDING'],
-  ] as const)(
-    'whose parent ends %s and that needs %s is %s then, made before the end or after it',
-    async (end, when, state) => {
-      const parent = await runs.create();
-      const before = await runs.create({ depends_on: [{ run: parent.id, when }] });
-      assert.equal(await steps.reason(before.id), 'dependency');
-      await steps.end(parent.id, end);
-      const after = await runs.create({ depends_on: [{ run: parent.id, when }] });
-      if (state === 'PENDING') {
-        for (const { id } of [before, after]) await steps.untilReady(id);
-        return;
-      }
-      for (const { id } of [before, after]) {
-        const child = await steps.untilRun(id, (one) => one.state === 'CANCELLED');
-        assert.equal(child.execution_summary.cause, 'dependency');
-        assert.deepEqual(child.events.at(-1).payload, { cause: 'dependency', run_id: parent.id });
-      }
-    },
-  );
-
   test('gets values of its inputs from the outputs of its parents, with all their digits', async () => {
     const parent = await runs.create();
     const child = await runs.create({

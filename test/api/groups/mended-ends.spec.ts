@@ -50,6 +50,17 @@ describe('an end that is set right, or a member that is tried again', () => {
     await untilState(child.id, 'PENDING');
   });
 
+  test('of the last member that had FAILED completes its group, and opens runs again that wait for that', async () => {
+    const group = await steps.create({ runs: [{ ref: 'a', image: 'i' }] });
+    const { id } = (await steps.members(group.id)).get('a');
+    const child = await runs.create({ depends_on: [{ group: group.id }] });
+    await steps.end(id, 'FAILED');
+    await untilState(child.id, 'CANCELLED');
+    await patch(id, 'COMPLETED');
+    assert.equal((await steps.get(group.id)).state, 'completed');
+    await untilState(child.id, 'PENDING');
+  });
+
   test('leaves a run waiting for its other parents, however many of them end at the same time', async () => {
     for (let round = 0; round < 5; round += 1) {
       const [p, q, r] = await Promise.all([runs.create(), runs.create(), runs.create()]);

@@ -136,7 +136,7 @@ function weightOf({ body, parameters }: Operation): number {
   return parameters.length > 0 ? 2 : 1;
 }
 
-/** Whether the service itself is about to change a run, because a timeout or a back-off ends or a bulk operation is under way. */
+/** Whether the service itself is about to change a run, because a timeout or a back-off ends, a bulk operation is under way, or a pause begins or ends. */
 async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
   const [near] = await rows<{ isNear: boolean }>(
     dataSource,
@@ -144,6 +144,8 @@ async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
        select from run_timers where due_at < clock_timestamp() + interval '2 seconds'
      ) or exists (
        select from bulk_operations where state = 'running'
+     ) or exists (
+       select from pauses where not is_applied or until_at < clock_timestamp() + interval '2 seconds'
      ) as "isNear"`,
   );
   return near?.isNear ?? false;

@@ -31,7 +31,7 @@ const OF_RUNS = {
   mounts: [{ volume: 'v'.repeat(63), path: `/${fourByteText(511, 1)}`, sub_path: fourByteText(512, 1) }],
 };
 const VALID: Readonly<Record<string, object>> = {
-  createApiKey: { scopes: ['worker'], expires_at: null },
+  createApiKey: { scopes: ['worker'], expires_at: null, stores: null },
   createRun: { ...OF_RUNS, start_at: null, depends_on: null },
   upsertDefinition: OF_RUNS,
 };

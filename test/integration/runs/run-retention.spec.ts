@@ -141,7 +141,7 @@ describe('the retention of runs', () => {
       [groupId, created],
     );
     await dataSource.query(
-      `insert into dependencies (child_group, parent_id, is_group, need, parent_attempt) values ($1, $1, true, 'ended', 1)`,
+      `insert into dependencies (child_group, parent_id, is_group, need, since) values ($1, $1, true, 'ended', 1)`,
       [groupId],
     );
     const first = await ended(31, { groupId });
@@ -177,7 +177,7 @@ describe('the retention of runs', () => {
     assert.deepEqual(await kept(), [child.id]);
     const ends = await new DependencyRepository(database.dataSource).listEnds();
     assert.deepEqual(
-      ends.map(({ parentId, state, childRun }) => [parentId, state, childRun]),
+      ends.map((end) => [end.parentId, end.state, end.id === null ? null : end.childRun]),
       [[parent.id, 'CANCELLED', child.id]],
     );
   });

@@ -11,6 +11,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/docker.md': ['10 s', '30 s'],
   'docs/extending.md': ['10 seconds'],
   'docs/feeds.md': ['30 seconds'],
+  'docs/files.md': ['15 seconds'],
   'docs/keys.md': ['5 seconds'],
   'docs/kubernetes.md': ['1 second', '10 seconds', '30 seconds'],
   'docs/metrics.md': ['0.1 s', '0.5 s', '10 %', '5 s'],

@@ -52,5 +52,7 @@ export async function passHours(dataSource: DataSource, hours: number): Promise<
             removed_at = removed_at - ${by}`,
     [hours],
   );
-  await dataSource.query(`update runs set finished_at = finished_at - ${by} where finished_at is not null`, [hours]);
+  await dataSource.query(`update runs set finished_at = finished_at - ${by} where finished_at is not null`, [
+    hours,
+  ]);
 }

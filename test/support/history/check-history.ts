@@ -1,6 +1,7 @@
 import { checkAttempts } from './check-attempts.js';
 import { checkCommands, checkCreates, checkEvents, checkPatches } from './check-acknowledged.js';
 import { checkFeeds } from './check-feeds.js';
+import { checkDependencies } from './check-dependencies.js';
 import { checkEligibility } from './check-eligibility.js';
 import { checkHealthyWorkers } from './check-healthy-workers.js';
 import { checkReads } from './check-reads.js';
@@ -27,6 +28,7 @@ export function checkHistory(history: readonly Call[], final: FinalState, rules:
     ...checkTimelines(indexed, rules),
     ...checkAttempts(indexed),
     ...checkEligibility(indexed),
+    ...checkDependencies(indexed),
     ...checkFeeds(indexed, final),
     ...checkReads(indexed),
     ...checkHealthyWorkers(indexed, rules),

@@ -115,7 +115,7 @@ function toGrowth(grow: WireAnswer['body'], first: WireAnswer['body']): FinalGro
 }
 
 function toFinalEntry(event: WireAnswer['body']): FinalEntry {
-  const { worker_id: worker, force, cause } = event.payload;
+  const { worker_id: worker, force, cause, run_id: parent } = event.payload;
   return {
     ...toEntry(event),
     attempt: event.attempt,
@@ -123,6 +123,7 @@ function toFinalEntry(event: WireAnswer['body']): FinalEntry {
     worker: typeof worker === 'string' ? worker : null,
     force: typeof force === 'boolean' ? force : null,
     cause: typeof cause === 'string' ? cause : null,
+    parent: typeof parent === 'string' ? parent : null,
   };
 }
 

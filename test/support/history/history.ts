@@ -34,12 +34,20 @@ export interface Entry {
   readonly mark: string | null;
 }
 
+/** What the end of another run must be before a run starts. */
+export interface Dependency {
+  readonly run: string;
+  readonly when: 'completed' | 'failed' | 'ended';
+}
+
 /** POST /runs. */
 export interface CreateCall extends Sent<{ readonly runId: string }> {
   readonly kind: 'create';
   /** Unique in the inputs of the run; the same for each request that repeats the creation. */
   readonly mark: string;
   readonly key: string | null;
+  /** What the run waits for. */
+  readonly dependsOn: readonly Dependency[];
 }
 
 /** POST /runs/{id}/events. A request that repeats another one has its mark and its key. */
@@ -101,8 +109,10 @@ export interface FinalEntry extends Entry {
   readonly worker: string | null;
   /** Payload's force: of RETRIED. */
   readonly force: boolean | null;
-  /** Payload's cause: of FAILED. */
+  /** Payload's cause: of FAILED, and of CANCELLED by the service. */
   readonly cause: string | null;
+  /** Payload's run_id: of CANCELLED, the run that ended otherwise than this one needs it. */
+  readonly parent: string | null;
 }
 
 /** An attempt as GET /runs/{id}/attempts shows it; times in milliseconds. */
@@ -211,6 +221,8 @@ export const VIOLATIONS = [
   'claim-not-recorded',
   'ineligible-worker',
   'before-start',
+  'before-dependency',
+  'wrongly-cancelled',
   'over-limit',
   'report-by-another-worker',
   'attempt-hole',

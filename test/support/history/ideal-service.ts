@@ -1,6 +1,8 @@
+import { isEnded } from './fold.js';
 import type {
   AuditEntry,
   Call,
+  Dependency,
   FeedEvent,
   FinalAttempt,
   FinalEntry,
@@ -11,6 +13,8 @@ import type {
   State,
 } from './history.js';
 
+const MANUAL_RETRY = { type: 'RETRIED', msg: 'Manual retry', force: true };
+
 /** What a run is created with. */
 type Options = Partial<
   Pick<FinalRun, 'topic' | 'maxAttempts' | 'retryOn' | 'selector' | 'concurrency' | 'growth' | 'startAt'>
@@ -19,6 +23,7 @@ type Options = Partial<
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface IdealRun extends Omit<Mutable<FinalRun>, 'timeline' | 'attempts'> {
+  readonly dependsOn: readonly Dependency[];
   readonly timeline: FinalEntry[];
   readonly attempts: Mutable<FinalAttempt>[];
   failures: number;
@@ -49,7 +54,7 @@ export class IdealService {
     this.#now += ms;
   }
 
-  create(options: Options = {}): string {
+  create(options: Options = {}, dependsOn: readonly Dependency[] = []): string {
     const mark = this.#unique('create');
     const id = this.#unique('run');
     this.#runs.set(id, {
@@ -65,12 +70,14 @@ export class IdealService {
       growth: null,
       startAt: null,
       ...options,
+      dependsOn,
       reclaims: 0,
       failures: 0,
       timeline: [],
       attempts: [newAttempt(1, options.growth?.ramMb ?? 0)],
     });
-    this.history.push({ kind: 'create', mark, key: mark, ...this.#sent('client', { runId: id }) });
+    const sent = this.#sent('client', { runId: id });
+    this.history.push({ kind: 'create', mark, key: mark, dependsOn, ...sent });
     return id;
   }
 
@@ -97,6 +104,7 @@ export class IdealService {
     if (type === 'COMPLETED') this.#become(run, 'COMPLETED');
     if (type !== 'FAILED') {
       this.#append(run, { type, mark, worker: type === 'STARTED' ? worker : null });
+      this.#tell(run);
       return mark;
     }
     run.failures += 1;
@@ -105,6 +113,7 @@ export class IdealService {
     this.#append(run, { type, mark, cause });
     if (run.failures < run.maxAttempts && (run.retryOn?.includes(cause) ?? true))
       this.#open(run, { type: 'RETRIED', msg: 'Automatic retry', force: false });
+    this.#tell(run);
     return mark;
   }
 
@@ -122,6 +131,12 @@ export class IdealService {
     this.history.push({ kind: 'cancel', runId, ...this.#sent('client', null) });
     this.#become(run, 'CANCELLED');
     this.#append(run, { type: 'CANCELLED', msg: 'Cancelled by user' });
+  }
+
+  /** Opens another attempt; if it completes, so are those opened again that its end has cancelled. */
+  retry(runId: string): void {
+    this.history.push({ kind: 'retry', runId, ...this.#sent('client', null) });
+    this.#open(this.#get(runId), MANUAL_RETRY);
   }
 
   /** Sets the priority. */
@@ -183,22 +198,44 @@ export class IdealService {
     return attempt;
   }
 
-  #isClaimable({ state, selector, startAt, concurrency }: IdealRun, tags: readonly string[]): boolean {
+  #isClaimable(
+    { state, selector, startAt, concurrency, dependsOn }: IdealRun,
+    tags: readonly string[],
+  ): boolean {
     if (state !== 'PENDING' || !selector.every((tag) => tags.includes(tag))) return false;
+    if (!dependsOn.every((one) => this.#isMet(one))) return false;
     const executing = [...this.#runs.values()].filter(
       (run) => isInExecution(run.state) && run.concurrency?.key === concurrency?.key,
     );
     return (startAt ?? 0) <= this.#now && (concurrency === null || executing.length < concurrency.limit);
   }
 
+  #isMet({ run, when }: Dependency): boolean {
+    const { state } = this.#get(run);
+    return when === 'ended' ? isEnded(state) : when === state.toLowerCase();
+  }
+
+  /** Cancels those that wait for a run that has ended otherwise than they need it, and opens them again when it has not. */
+  #tell({ id, state }: IdealRun): void {
+    if (!isEnded(state)) return;
+    for (const child of this.#runs.values()) {
+      const dependency = child.dependsOn.find(({ run }) => run === id);
+      if (!dependency) continue;
+      const isMet = this.#isMet(dependency);
+      if (isMet && child.timeline.at(-1)?.parent === id) this.#open(child, MANUAL_RETRY);
+      if (isMet || child.state !== 'PENDING') continue;
+      this.#become(child, 'CANCELLED');
+      this.#append(child, { type: 'CANCELLED', cause: 'dependency', parent: id });
+    }
+  }
+
   #become(run: IdealRun, state: State): void {
     run.state = state;
-    const hasEnded = state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
-    Object.assign(this.#current(run), { state, finishedAt: hasEnded ? this.#now : null });
+    Object.assign(this.#current(run), { state, finishedAt: isEnded(state) ? this.#now : null });
   }
 
   #append(run: IdealRun, given: NewEntry): void {
-    const unset = { mark: null, msg: '', worker: null, force: null, cause: null };
+    const unset = { mark: null, msg: '', worker: null, force: null, cause: null, parent: null };
     const { attempt } = run;
     const entry: FinalEntry = { ...unset, ...given, id: run.timeline.length, t: this.#now, attempt };
     run.timeline.push(entry);

@@ -35,8 +35,8 @@ export class LoadClient {
     private readonly service: RecordedService,
     private readonly random: SeededRandom,
     private readonly quota: Quota,
-    /** The options of a run that it creates. */
-    private readonly draw: (random: SeededRandom) => DrawnFields = () => ({}),
+    /** The options of a run that it creates. @param known ids of the runs that it remembers */
+    private readonly draw: (random: SeededRandom, known: readonly string[]) => DrawnFields = () => ({}),
   ) {
     this.#loop = this.#work();
   }
@@ -61,7 +61,7 @@ export class LoadClient {
     const mark = this.#unique('run');
     const key = random.chance(75) ? mark : null;
     const backoff = random.chance(10) ? { backoff_s: 1, max_backoff_s: 1 } : {};
-    const { retry_on: retryOn, grow, ...options } = this.draw(random);
+    const { retry_on: retryOn, grow, ...options } = this.draw(random, this.#runs);
     const body = {
       priority: random.int(-2, 2),
       retry_policy: { max_attempts: random.int(1, 3), ...backoff, retry_on: retryOn, grow },

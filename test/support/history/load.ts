@@ -21,8 +21,8 @@ export interface LoadOptions {
   readonly seconds: number;
   readonly clients: number;
   readonly workers: number;
-  /** The options of a run. */
-  readonly draw?: (random: SeededRandom) => DrawnFields;
+  /** The options of a run. @param known ids of runs that it may wait for */
+  readonly draw?: (random: SeededRandom, known: readonly string[]) => DrawnFields;
 }
 
 /** Clients, workers and readers of feeds that use a service from now on. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Call, ClaimCall, Entry, EventCall, Handed, Outcome, State } from './history.js';
+import type { Call, ClaimCall, Dependency, Entry, EventCall, Handed, Outcome, State } from './history.js';
 import type { Wire, WireAnswer, WireRequest } from './wire.js';
 
 /** A run that is created, as the body says. */
@@ -7,7 +7,7 @@ export interface Creation {
   readonly mark: string;
   readonly key: string | null;
   /** On top of image and mark. */
-  readonly body: object;
+  readonly body: { readonly depends_on?: readonly Dependency[] };
 }
 
 /** An event that is sent. */
@@ -53,7 +53,7 @@ export class RecordedService {
   ): Promise<Outcome<{ runId: string }>> {
     const sent = { method: 'POST', path: '/runs', body: { image: 'load', inputs: { mark }, ...body } };
     const made = await this.#write(server, keyed(sent, key), (answer) => ({ runId: String(answer.id) }));
-    this.history.push({ kind: 'create', actor, mark, key, ...made });
+    this.history.push({ kind: 'create', actor, mark, key, dependsOn: body.depends_on ?? [], ...made });
     return made.outcome;
   }
 

@@ -4,7 +4,8 @@ import { runOf, storyOf, type Story } from './spoil.js';
 
 /**
  * Run 'failing' fails, is retried with more RAM, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. Then 'first'
- * and 'second' of one key, which lets one run execute, on a worker with the tag that they need. 'first' fails for good.
+ * and 'second' of one key, which lets one run execute, on a worker with the tag that they need. 'first' fails for good, which cancels
+ * 'cancelled'; 'waiting' starts when 'second' has completed.
  */
 export function scene(): {
   story: Story;
@@ -14,6 +15,8 @@ export function scene(): {
   started: string;
   first: string;
   second: string;
+  cancelled: string;
+  waiting: string;
 } {
   const service = new IdealService();
   const growth = { ramMb: 300, factor: 2, max: 500, on: ['error'] };
@@ -38,11 +41,18 @@ export function scene(): {
   const options = { concurrency: { key: 'k', limit: 1 }, selector: ['gpu'], startAt: service.now } as const;
   const first = service.create({ ...options, maxAttempts: 2, retryOn: ['oom'] });
   const second = service.create(options);
+  const cancelled = service.create({}, [{ run: first, when: 'completed' }]);
+  const waiting = service.create({}, [
+    { run: first, when: 'ended' },
+    { run: second, when: 'completed' },
+  ]);
   service.claim('w3', ['gpu']);
   service.report('w3', first, 1, 'FAILED', 'exit');
   service.claim('w3', ['gpu']);
   service.report('w3', second, 1, 'COMPLETED');
-  return { story: storyOf(service), failing, lost, note, started, first, second };
+  service.claim('w3');
+  service.report('w3', waiting, 1, 'COMPLETED');
+  return { story: storyOf(service), failing, lost, note, started, first, second, cancelled, waiting };
 }
 
 /** What it answers. */

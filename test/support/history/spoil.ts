@@ -44,6 +44,13 @@ export function callOf<K extends Call['kind']>({ history }: Story, kind: K): Cal
   return history.find((call): call is CallOf<K> => call.kind === kind) ?? assert.fail(`no ${kind}`);
 }
 
+/** The creation of a run. */
+export function createOf({ history }: Story, id: string): CallOf<'create'> {
+  const isWanted = (call: Story['history'][number]): call is CallOf<'create'> =>
+    call.kind === 'create' && call.outcome.kind === 'answered' && call.outcome.value.runId === id;
+  return history.find(isWanted) ?? assert.fail(`no creation of ${id}`);
+}
+
 /** The report of the event with the mark. */
 export function eventOf({ history }: Story, mark: string): CallOf<'event'> {
   const isWanted = (call: Story['history'][number]): call is CallOf<'event'> =>

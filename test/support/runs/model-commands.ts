@@ -1,23 +1,22 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { ExtraConstraints } from '../../../src/database/entities/run.entity.js';
-import { createRun } from '../../../src/runs/machine/run.js';
-import { avoidanceEnd } from '../../../src/runs/machine/timers.js';
+import { createRun, NEEDS, type Need } from '../../../src/runs/machine/run.js';
+import { avoidanceEnd, isClaimable } from '../../../src/runs/machine/timers.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../../../src/runs/machine/event-types.js';
-import {
-  MANUAL_RETRY,
-  readEvent,
-  userCancel,
-  type ReportedEvent,
-  type RunEvent,
-} from '../../../src/runs/machine/run-event.js';
+import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-event.js';
+import type { RunCommand } from '../../../src/runs/machine/run-command.js';
+import type { TestAnswer } from '../app/test-app.js';
 import { freshRun } from './journal.js';
+import { anyAction, type Action } from './model-actions.js';
+import { ModelEdges } from './model-edges.js';
 import { ModelRun } from './run-model.js';
 import { RunSteps } from './run-steps.js';
 
-/** What the model knows: the runs by age, and which worker reported to which process. */
+/** What the model knows: the runs by age, what they wait for, and which worker reported to which process. */
 export interface Model {
   readonly runs: ModelRun[];
+  readonly edges: ModelEdges;
   readonly workers: Set<string>;
   /** States and refusals that occurred, so that a test can tell how far its sequences came. */
   readonly seen: Set<string>;
@@ -27,6 +26,8 @@ export interface Model {
 export interface Processes {
   readonly steps: readonly [RunSteps, RunSteps];
   readonly prefix: string;
+  /** Waits until those that wait have been told of all ends. */
+  readonly untilTold: () => Promise<unknown>;
 }
 
 type Side = 0 | 1;
@@ -52,6 +53,15 @@ const GROWTH: NonNullable<ExtraConstraints['grow']> = {
 /** From 2 MB of RAM; null: none, and the run does not grow. */
 const anyGrowth = fc.constantFrom(null, null, GROWTH);
 const anyTopic = fc.constantFrom(null, 'topic-1', 'topic-2');
+/** Parents among the runs so far, and what their ends must be. */
+const anyDependencies = fc.oneof(
+  fc.constant<[number, Need][]>([]),
+  fc.array(fc.tuple(fc.nat(), fc.constantFrom<Need[]>(...NEEDS, 'completed')), {
+    minLength: 1,
+    maxLength: 3,
+    size: 'max',
+  }),
+);
 
 const create: fc.Arbitrary<Command> = fc
   .record({
@@ -62,6 +72,7 @@ const create: fc.Arbitrary<Command> = fc
     topic: anyTopic,
     retryOn: anyRetryOn,
     grow: anyGrowth,
+    dependsOn: anyDependencies,
   })
   .map((given) => new Create(given));
 
@@ -95,21 +106,31 @@ const report: fc.Arbitrary<Command> = fc
   .map((given) => new Report(...given));
 
 const endpoint: fc.Arbitrary<Command> = fc
-  .tuple(anySide, fc.nat(), fc.constantFrom('cancel' as const, 'retry' as const))
+  .tuple(anySide, fc.nat(), anyAction)
   .map((given) => new Endpoint(...given));
 
 /** Sequences of what clients and workers may do. */
 export const MODEL_COMMANDS = fc.commands(
-  [create, heartbeat, claim, claim, claim, report, report, report, report, report, endpoint],
+  [
+    ...Array.from({ length: 6 }, () => report),
+    ...Array.from({ length: 4 }, () => endpoint),
+    ...Array.from({ length: 3 }, () => claim),
+    ...Array.from({ length: 3 }, () => create),
+    heartbeat,
+  ],
   { maxCommands: 40, size: 'max' },
 );
 
 /** What is known when a sequence begins: one worker, at both processes. */
-export async function beginSequence({ steps, prefix }: Processes, seen: Set<string>): Promise<Model> {
+export async function beginSequence(
+  { steps, prefix, untilTold }: Processes,
+  seen: Set<string>,
+): Promise<Model> {
   for (const process of steps) {
     await process.heartbeat(prefix + REGISTERED);
   }
-  return { runs: [], workers: new Set([`0 ${REGISTERED}`, `1 ${REGISTERED}`]), seen };
+  const edges = new ModelEdges(steps[0], untilTold, seen);
+  return { runs: [], edges, workers: new Set([`0 ${REGISTERED}`, `1 ${REGISTERED}`]), seen };
 }
 
 class Create implements Command {
@@ -122,6 +143,7 @@ class Create implements Command {
       readonly topic: string | null;
       readonly retryOn: readonly string[] | null;
       readonly grow: ExtraConstraints['grow'] | null;
+      readonly dependsOn: readonly (readonly [pick: number, need: Need])[];
     },
   ) {}
 
@@ -130,7 +152,11 @@ class Create implements Command {
   }
 
   async run(model: Model, { steps }: Processes): Promise<void> {
-    const { side, priority, attempts, outputs, topic, retryOn, grow } = this.given;
+    const { side, priority, attempts, outputs, topic, retryOn, grow, dependsOn } = this.given;
+    const parents = dependsOn.slice(0, model.runs.length).map(([pick, need]) => ({
+      parent: chosen(model.runs, pick),
+      need,
+    }));
     const ramMb = grow ? 2 : 0;
     const body = await steps[side].create({
       priority,
@@ -138,6 +164,7 @@ class Create implements Command {
       constraints: { ram_mb: ramMb },
       retry_policy: { max_attempts: attempts, retry_on: retryOn, grow },
       event_delivery: topic === null ? null : { topic },
+      depends_on: parents.map(({ parent, need }) => ({ run: parent.run.id, when: need })),
     });
     const fresh = freshRun({
       id: body.id,
@@ -150,6 +177,7 @@ class Create implements Command {
     });
     const carried = { image: 'image', inputs: {}, outputs, topic, createdBy: body.created_by, ramMb };
     const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);
+    model.edges.add(run, parents);
     assert.deepEqual(body, run.expected());
     model.runs.push(run);
     await run.compare(steps[other(side)].send);
@@ -248,7 +276,7 @@ class Report implements Command {
     });
     const event = readEvent(sent);
     assert.ok(!('problems' in event));
-    model.seen.add(target.answered({ type: 'event', event, reporter }, answer));
+    await answered(model, target, { type: 'event', event, reporter }, answer);
     await target.compare(steps[other(this.at)].send);
   }
 
@@ -261,7 +289,7 @@ class Endpoint implements Command {
   constructor(
     readonly at: Side,
     readonly pick: number,
-    readonly action: 'cancel' | 'retry',
+    readonly action: Action,
   ) {}
 
   check({ runs }: Readonly<Model>): boolean {
@@ -269,16 +297,32 @@ class Endpoint implements Command {
   }
 
   async run(model: Model, { steps }: Processes): Promise<void> {
-    const target = chosen(model.runs, this.pick);
-    const answer = await steps[this.at].send('POST', `/runs/${target.run.id}/${this.action}`);
-    const event: RunEvent = this.action === 'cancel' ? userCancel() : MANUAL_RETRY;
-    model.seen.add(target.answered({ type: 'event', event, reporter: {} }, answer));
+    const { breaking } = model.edges;
+    const isAboutEnd = this.action.setsRight && breaking.length > 0;
+    const target = chosen(isAboutEnd ? breaking : model.runs, this.pick);
+    const { method, path, body, command } = this.action;
+    const answer = await steps[this.at].send(method, `/runs/${target.run.id}${path}`, {
+      ...(body && { body }),
+    });
+    await answered(model, target, command, answer);
     await target.compare(steps[other(this.at)].send);
   }
 
   toString(): string {
-    return `${this.action}(${this.at}, run ${this.pick})`;
+    return `endpoint(${this.at}, run ${this.pick}, ${JSON.stringify(this.action)})`;
   }
+}
+
+/** Carries out a command that a service has answered, and what its end does to those that wait for it. */
+async function answered(
+  { edges, seen }: Model,
+  target: ModelRun,
+  command: RunCommand,
+  answer: TestAnswer,
+): Promise<void> {
+  const before = target.run.state;
+  seen.add(target.answered(command, answer));
+  await edges.follow(target, before, command);
 }
 
 function other(at: Side): Side {
@@ -299,7 +343,7 @@ function headsOfQueue(
   now: Date,
 ): { readonly first: ModelRun | undefined; readonly late: ModelRun | undefined } {
   const pending = runs
-    .filter(({ run }) => run.state === 'PENDING')
+    .filter(({ run }) => isClaimable(run))
     .toSorted(
       ({ run: a }, { run: b }) =>
         b.priority - a.priority || a.createdAt.getTime() - b.createdAt.getTime() || (a.id < b.id ? -1 : 1),

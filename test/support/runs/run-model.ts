@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { shownCause } from '../../../src/runs/dto/op-run.dto.js';
 import { showOptions } from '../../../src/runs/options/stored-options.js';
 import { decideAt } from '../../../src/runs/machine/decide.fixtures.js';
 import { isRejected, type RunCommand, type Rejection } from '../../../src/runs/machine/run-command.js';
@@ -169,10 +170,10 @@ function shownEntry({ index, attempt, type, t, msg, payload }: TimelineEntry): o
 
 function summaryOf(attempt: Run | EndedAttempt): object {
   const {
+    state,
     workerId,
     gpuId,
     errorMessage,
-    cause,
     exitCode,
     cancelReason,
     queuedAt,
@@ -189,9 +190,9 @@ function summaryOf(attempt: Run | EndedAttempt): object {
     queued_ms: assignedAt ? assignedAt.getTime() - queuedAt.getTime() : null,
     duration_ms: startedAt && finishedAt ? finishedAt.getTime() - startedAt.getTime() : null,
     error_message: errorMessage,
-    cause,
-    exit_code: exitCode,
-    cancel_reason: cancelReason,
+    cause: shownCause(attempt),
+    exit_code: state === 'FAILED' ? exitCode : null,
+    cancel_reason: state === 'CANCELLED' ? cancelReason : null,
   };
   return Object.fromEntries(
     Object.entries(known).filter(([, value]) => value !== null && value !== undefined),

@@ -18,6 +18,8 @@ export const OLDER_WORKER: readonly Change[] = [
   ['CAPABILITIES = ["env", "command", "secrets"]', 'CAPABILITIES = []'],
   ['UNSUPPORTED = {', 'UNSUPPORTED = {"env", "command", "args", "secrets", '],
   ['plain = False  #', 'plain = True  #'],
+  ['    if "scheduled_for" in op:', '    if False:'],
+  ['    if "array" in op:', '    if False:'],
   ['tells, lost = "lost_ops" in answer, answer.get("lost_ops", []) if named else []', 'lost = []'],
 ];
 

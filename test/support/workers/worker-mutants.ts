@@ -103,6 +103,23 @@ export const MUTANTS: readonly Mutant[] = [
 `,
     ],
   }),
+  ...mistakes('variables', {
+    'the program does not learn which run it is': [
+      /SERVICE_RUN_ID should be \S{36} and is absent/,
+      ', **variables(self.op))',
+      ')',
+    ],
+    'the program does not learn the time of its schedule': [
+      /SERVICE_SCHEDULED_FOR should be \S+ and is absent/,
+      '    if "scheduled_for" in op:',
+      '    if False:',
+    ],
+    'the program does not learn its place in an array': [
+      /SERVICE_ARRAY_INDEX should be \d and is absent/,
+      '    if "array" in op:',
+      '    if False:',
+    ],
+  }),
   ...mistakes('long-run', {
     'heartbeats stand still while a program works': [
       /RECLAIMED/,

@@ -51,6 +51,39 @@ export const ORDINARY: readonly Scenario[] = [
     },
   },
   {
+    name: 'variables',
+    promise: 'the program finds its run and attempt, the time of its schedule, and its place in an array',
+    async run(context) {
+      const { runs, traces } = context;
+      await context.startWorker();
+      const mark = 'variables';
+      const id = await runs.create({ mark, exit: 3 }, { retry_policy: { max_attempts: 2 } });
+      await runs.untilState(id, 'FAILED', 2);
+      const starts = await traces.readStarts(mark);
+      for (const [n, { env }] of starts.entries())
+        checkVariables(env, {
+          SERVICE_RUN_ID: id,
+          SERVICE_RUN_ATTEMPT: String(n + 1),
+          SERVICE_CPU: '1',
+          SERVICE_RAM_MB: '0',
+          SERVICE_SCHEDULED_FOR: undefined,
+          SERVICE_ARRAY_INDEX: undefined,
+          SERVICE_ARRAY_SIZE: undefined,
+        });
+      await context.checkStarts(mark, 2);
+      for (const member of await runs.createScheduledArray({ mark: 'array' })) {
+        const { array, schedule } = await runs.untilState(member, 'COMPLETED');
+        const started = await traces.readStarts('array');
+        const [start] = started.filter(({ env }) => env['SERVICE_RUN_ID'] === member);
+        checkVariables(start?.env ?? {}, {
+          SERVICE_SCHEDULED_FOR: schedule?.time,
+          SERVICE_ARRAY_INDEX: String(array?.index),
+          SERVICE_ARRAY_SIZE: String(array?.size),
+        });
+      }
+    },
+  },
+  {
     name: 'fails',
     promise: 'exit code and bad outputs make a run FAILED with the reason; a retry is the next attempt',
     async run(context) {
@@ -146,4 +179,13 @@ function sorted(value: unknown): string {
       ? Object.fromEntries(Object.entries(item).toSorted(([a], [b]) => (a < b ? -1 : 1)))
       : item,
   );
+}
+
+/** @throws RuleViolation unless the program found these variables, and not those without a value */
+function checkVariables(
+  found: Readonly<Record<string, string>>,
+  expected: Readonly<Record<string, string | undefined>>,
+): void {
+  for (const [name, value] of Object.entries(expected))
+    check(found[name] === value, `${name} should be ${value ?? 'absent'} and is ${found[name] ?? 'absent'}`);
 }
