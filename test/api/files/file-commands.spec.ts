@@ -22,7 +22,6 @@ describe('files on the command line', () => {
   const service = useTestApp();
   const files = new FileSteps(service.send);
   let folder: string;
-  let workers = 0;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longshore-files-'));
@@ -59,38 +58,7 @@ describe('files on the command line', () => {
     return bodyOf(await service.send('GET', `/runs/${printed}`), 'OpRun');
   };
 
-  /** Lets a worker execute the one run that waits, and leave these files. @returns what the worker got */
-  const execute = async (left: Readonly<Record<string, Uint8Array<ArrayBuffer>>>): Promise<any> => {
-    const id = `files-${(workers += 1)}`;
-    const resources = { cpu_cores: 4, ram_mb: 1000, gpus: [] };
-    const beat = { worker_id: id, capabilities: ['artifacts'], resources, tags: [] };
-    const key = KEYS.worker;
-    await service.send('POST', '/workers/heartbeat', { key, body: beat });
-    const { body } = await service.send('POST', `/workers/${id}/claim?max=1`, { key });
-    const [op] = body.ops;
-    const headers = { 'X-Worker-Id': id, 'X-Run-Attempt': String(op.attempt) };
-    const report = async (type: string, payload: object): Promise<void> => {
-      const event = { type, msg: '', payload };
-      const answer = await service.send('POST', `/runs/${op.id}/events`, { key, headers, body: event });
-      assert.equal(answer.status, 200, answer.text);
-    };
-    await report('STARTED', { worker_id: id });
-    const names = Object.keys(left);
-    const { urls } = (
-      await service.send('POST', `/runs/${op.id}/artifact-urls`, { key, headers, body: { names } })
-    ).body;
-    const artifacts = [];
-    for (const [name, content] of Object.entries(left)) {
-      assert.equal((await files.put(urls[name], content)).status, 200);
-      const sha256 = hash('sha256', content);
-      artifacts.push({ name, path: `/out/${name}`, bytes: content.length, sha256, content_type: 'image/png' });
-    }
-    await report('COMPLETED', { outputs: {}, artifacts });
-    return op;
-  };
-
-  const fetched = async (url: string): Promise<Buffer> =>
-    Buffer.from(await (await fetch(url)).arrayBuffer());
+  const fetched = async (url: string): Promise<Buffer> => Buffer.from(await (await fetch(url)).arrayBuffer());
 
   test('go in: a local file, a folder, a file, what a run has left, a store or an address', async () => {
     const source = join(folder, 'src');
@@ -99,7 +67,11 @@ describe('files on the command line', () => {
     await writeFile(join(folder, 'x.csv'), 'a,b\n');
     const { id } = await files.stored('c');
     const flags = [`/data/x.csv=@${folder}/x.csv`, `/app=@${source}`, `/data/c=${id},unpack`];
-    const { id: first, artifacts } = await create(...flags.flatMap((flag) => ['--in', flag]), '--out', 'model=/out/model');
+    const { id: first, artifacts } = await create(
+      ...flags.flatMap((flag) => ['--in', flag]),
+      '--out',
+      'model=/out/model',
+    );
     const { '/data/x.csv': csv, '/app': app, '/data/c': stored } = artifacts.in;
     assert.deepEqual([stored, app.unpack], [{ file: id, unpack: true }, true]);
     assert.deepEqual(artifacts.out, { model: { path: '/out/model' } });
@@ -111,14 +83,21 @@ describe('files on the command line', () => {
         ['src.tar.gz', 'stored', 'application/gzip'],
       ],
     );
-    const op = await execute({ model: Buffer.from('weights') });
+    const op = await files.execute({ model: Buffer.from('weights') });
     assert.equal(String(await fetched(op.artifacts.in['/data/x.csv'].get.url)), 'a,b\n');
     const archive = await fetched(op.artifacts.in['/app'].get.url);
     assert.equal(execFileSync('tar', ['-xOz', 'main.py'], { input: archive, encoding: 'utf8' }), 'print(1)');
 
     // What has not changed is not sent again.
     await utimes(join(source, 'main.py'), 1, 1);
-    const again = await create('--in', `/app=@${source}`, '--in', `/m=${first}/model`, '--in', '/n=@last/model');
+    const again = await create(
+      '--in',
+      `/app=@${source}`,
+      '--in',
+      `/m=${first}/model`,
+      '--in',
+      '/n=@last/model',
+    );
     assert.deepEqual(again.artifacts.in, {
       '/app': app,
       '/m': { run: first, name: 'model' },
@@ -134,7 +113,10 @@ describe('files on the command line', () => {
 
   test('are said with those of the file of a run, which flags override path by path and name by name', async () => {
     const { id } = await files.stored('c');
-    const job = { image: 'i', artifacts: { in: { '/a': { file: id }, '/b': { file: id } }, out: { o: { path: '/o' } } } };
+    const job = {
+      image: 'i',
+      artifacts: { in: { '/a': { file: id }, '/b': { file: id } }, out: { o: { path: '/o' } } },
+    };
     await writeFile(join(folder, 'job.json'), JSON.stringify(job));
     const { id: other } = await files.stored('d');
     const flags = ['--in', `/b=${other}`, '--out', 'p=/p/*.png,required,always', '--out', 'q=/q,optional'];
@@ -148,7 +130,7 @@ describe('files on the command line', () => {
         q: { path: '/q', required: false },
       },
     });
-    assert.match((await typed('run', 'get', printed)).printed, /^files out +o=\{"path":"\/o"\} /m);
+    assert.match((await typed('run', 'get', printed)).printed, /^files out +'o=\{"path":"\/o"\}' /m);
   });
 
   test('are not sent when one of them must not be, nor by a dry run', async () => {
@@ -173,12 +155,22 @@ describe('files on the command line', () => {
   });
 
   test('come out: they are listed, and fetched by name or all, below a folder that is named', async () => {
-    const { id } = await create('--out', 'model=/out/model', '--out', 'plots=/out/plots/**', '--out', 'gone=/x,optional');
+    const { id } = await create(
+      '--out',
+      'model=/out/model',
+      '--out',
+      'plots=/out/plots/**',
+      '--out',
+      'gone=/x,optional',
+    );
     assert.match((await typed('run', 'files', id)).notes, /has left no files/);
     const [model, plot] = [randomBytes(1000), randomBytes(10)];
-    await execute({ model, 'plots/a/b.png': plot });
+    await files.execute({ model, 'plots/a/b.png': plot });
     const { printed } = await typed('run', 'files', id);
-    assert.match(printed, /^NAME +STATE +SIZE +SHA256 +TYPE +PLACE\nmodel +stored +1\.0 kB +[0-9a-f]{12} +image\/png +\/out\/model\nplots\/a\/b\.png +stored +10 B /);
+    assert.match(
+      printed,
+      /^NAME +STATE +SIZE +SHA256 +TYPE +PLACE\nmodel +stored +1\.0 kB +[0-9a-f]{12} +image\/png +\/out\/model\nplots\/a\/b\.png +stored +10 B /,
+    );
     const json = (await typed('run', 'files', id, '--json')).printed.split('\n');
     assert.deepEqual(
       json.map((line) => JSON.parse(line)),
@@ -192,15 +184,23 @@ describe('files on the command line', () => {
     assert.deepEqual(all.printed.split('\n'), [join(results, 'model'), join(results, 'plots/a/b.png')]);
     assert.deepEqual(await readFile(join(results, 'model')), model);
     assert.deepEqual(await readFile(join(results, 'plots/a/b.png')), plot);
-    assert.deepEqual((await readdir(results, { recursive: true })).toSorted(), ['model', 'plots', 'plots/a', 'plots/a/b.png']);
+    assert.deepEqual((await readdir(results, { recursive: true })).toSorted(), [
+      'model',
+      'plots',
+      'plots/a',
+      'plots/a/b.png',
+    ]);
     const unknown = await typed('run', 'download', id, 'modell', '-o', results);
-    assert.deepEqual([unknown.code, unknown.error], [1, 'the run has left no file "modell"; it has left model, plots/a/b.png']);
+    assert.deepEqual(
+      [unknown.code, unknown.error],
+      [1, 'the run has left no file "modell"; it has left model, plots/a/b.png'],
+    );
   });
 
   test('are fetched from where it broke off, by the same command and by the next one, and checked', async () => {
     const { id } = await create('--out', 'model=/out/model');
     const model = randomBytes(100_000);
-    await execute({ model });
+    await files.execute({ model });
     const results = join(folder, 'resumed');
     const ranges: (string | null)[] = [];
     const { fetch: real } = globalThis;
@@ -214,13 +214,15 @@ describe('files on the command line', () => {
       if (at === 0) return new Response('', { status: 503 });
       const answer = await real(input, init);
       const content = change(new Uint8Array(await answer.arrayBuffer()));
-      const body = Readable.from(
-        (async function* () {
-          yield content.subarray(0, at);
-          if (at !== undefined) throw new Error('broken off');
-        })(),
-      );
-      return new Response(Object(Readable.toWeb(body)), { status: answer.status, headers: answer.headers });
+      const pieces = [content.subarray(0, at)];
+      const pull = (body: ReadableStreamDefaultController): void => {
+        const piece = pieces.shift();
+        if (piece !== undefined) body.enqueue(piece);
+        else if (at === undefined) body.close();
+        else body.error(new Error('broken off'));
+      };
+      const { status, headers } = answer;
+      return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }), { status, headers });
     });
     breaks = [1000, 2000, 0, 0, 0, 0];
     const failed = await typed('run', 'download', id, 'model', '-o', results);
@@ -245,7 +247,7 @@ describe('files on the command line', () => {
 
   test('are not written outside of the folder, whatever their names and the links there are', async () => {
     const { id } = await create('--out', 'plots=/out/plots/**');
-    await execute({ 'plots/a.png': Buffer.from('a') });
+    await files.execute({ 'plots/a.png': Buffer.from('a') });
     const [results, outside] = [join(folder, 'linked'), join(folder, 'outside')];
     await mkdir(results);
     await mkdir(outside);
@@ -253,7 +255,11 @@ describe('files on the command line', () => {
     const refused = await typed('run', 'download', id, '-o', results);
     assert.match(refused.error, /plots is there and no folder; links are not followed/);
     const output = new Output(new PassThrough(), new PassThrough(), {});
-    const session = new Session({ url: service.url, apiKey: KEYS.admin }, output, new AbortController().signal);
+    const session = new Session(
+      { url: service.url, apiKey: KEYS.admin },
+      output,
+      new AbortController().signal,
+    );
     for (const name of ['../x', 'a/../../x', '/x', 'a//x', '.', 'a\0b']) {
       const artifact = { name, bytes: 1, sha256: null, attempt: 1 };
       await assert.rejects(download(session, id, artifact, results), /is no name of a file here/, name);

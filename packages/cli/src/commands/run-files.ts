@@ -45,7 +45,7 @@ export function addRunFiles(parent: Command, context: CliContext): void {
       const found = await readArtifacts(session, id);
       const { output } = context;
       if (flags.json) await output.json(...found);
-      else if (found.length === 0) output.note(`run ${id} has left no files`);
+      else if (found.length === 0) noteNone(session, id);
       else await output.write(formatTable(COLUMNS, found, output));
     },
   );
@@ -54,7 +54,10 @@ export function addRunFiles(parent: Command, context: CliContext): void {
       .command('download')
       .description('fetch the files that a run has left, and print their paths; what broke off is continued'),
   )
-    .argument('[artifacts...]', 'their names; that of a pattern stands for all its files (default: all files)')
+    .argument(
+      '[artifacts...]',
+      'their names; that of a pattern stands for all its files (default: all files)',
+    )
     .option('-o, --output <folder>', 'where they are put', '.');
   withExamples(
     withConnectionFlags(fetching),
@@ -65,7 +68,9 @@ export function addRunFiles(parent: Command, context: CliContext): void {
     async (word: string, names: readonly string[], flags: ConnectionFlags & { readonly output: string }) => {
       const session = await openSession(flags, context);
       const id = await readRunId(session, word, context.env);
-      for (const artifact of chosen(await readArtifacts(session, id), names, session))
+      const found = await readArtifacts(session, id);
+      if (found.length === 0 && names.length === 0) noteNone(session, id);
+      for (const artifact of chosen(found, names, session))
         await context.output.line(await download(session, id, artifact, flags.output));
     },
   );
@@ -74,6 +79,10 @@ export function addRunFiles(parent: Command, context: CliContext): void {
 function readArtifacts(session: Session, id: string): Promise<readonly Artifact[]> {
   const params = { path: { id } };
   return session.ask((init) => session.client.GET('/runs/{id}/artifacts', { params, ...init }));
+}
+
+function noteNone({ output }: Session, id: string): void {
+  output.note(`run ${id} has left no files`);
 }
 
 /** Those that are named, or else those that are there. @throws CliError for a name that none has, or one whose file is not there */
@@ -85,10 +94,12 @@ function chosen(
   const isOf = (artifact: Artifact, word: string): boolean =>
     artifact.name === word || artifact.name.startsWith(`${word.replace(/\/$/, '')}/`);
   const unknown = names.find((word) => !artifacts.some((one) => isOf(one, word)));
-  if (unknown !== undefined || artifacts.length === 0) {
+  if (unknown !== undefined) {
     const all = artifacts.map(({ name }) => oneLine(name)).join(', ') || 'none';
-    const what = unknown === undefined ? 'files' : `file ${JSON.stringify(unknown)}`;
-    throw new CliError(EXIT.failed, `the run has left no ${what}${unknown === undefined ? '' : `; it has left ${all}`}`);
+    throw new CliError(
+      EXIT.failed,
+      `the run has left no file ${JSON.stringify(unknown)}; it has left ${all}`,
+    );
   }
   const wanted = artifacts.filter((one) => names.length === 0 || names.some((word) => isOf(one, word)));
   const absent = wanted.filter(({ state }) => state !== 'stored');

@@ -18,7 +18,12 @@ type Artifact = Pick<Schemas['Artifact'], 'name' | 'bytes' | 'sha256' | 'attempt
  * Fetches an artifact into a folder, where a part of it that an earlier command has fetched is continued.
  * @returns the path of the file @throws CliError; what is there of it stays for the next time, unless its checksum is wrong
  */
-export async function download(session: Session, run: string, artifact: Artifact, folder: string): Promise<string> {
+export async function download(
+  session: Session,
+  run: string,
+  artifact: Artifact,
+  folder: string,
+): Promise<string> {
   const { name, sha256 } = artifact;
   const target = await placeOf(folder, name);
   const bytes = artifact.bytes ?? 0;
@@ -65,7 +70,8 @@ async function fetchRest(session: Session, run: string, name: string, arriving: 
       session.throwIfStopped();
       if (error instanceof CliError) throw error;
       if (arriving.moved > before) backoff.reset();
-      if (backoff.failures === TRIES - 1) throw new CliError(EXIT.failed, `cannot fetch ${name}: ${failureText(error)}`);
+      if (backoff.failures === TRIES - 1)
+        throw new CliError(EXIT.failed, `cannot fetch ${name}: ${failureText(error)}`);
       await session.pause(backoff.nextMs());
     }
   }
@@ -109,7 +115,8 @@ class Arriving {
     const { status, body } = response;
     const isRest =
       status === 206 && response.headers.get('Content-Range')?.startsWith(`bytes ${this.moved}-`) === true;
-    if (!isRest) await this.restart();
+    // All of it, or it has no such range.
+    if (status === 200 || status === 416) await this.restart();
     if (body === null || (status !== 200 && !isRest)) {
       await body?.cancel();
       throw new Error(`the store answers HTTP ${status}`);

@@ -35,7 +35,12 @@ const namesOf = async (path: string): Promise<readonly string[]> =>
 async function packed(path: string) {
   const archive = `${path}.tar.gz`;
   await packFolder(path, await listFolder(path), archive);
-  return { archive, sha256: createHash('sha256').update(await readFile(archive)).digest('hex') };
+  return {
+    archive,
+    sha256: createHash('sha256')
+      .update(await readFile(archive))
+      .digest('hex'),
+  };
 }
 
 const says = (text: RegExp) => (error: unknown) =>
@@ -57,7 +62,10 @@ describe('a folder that is packed', () => {
 
     const listed = execFileSync('tar', ['--utc', '--numeric-owner', '-tvzf', archive], { encoding: 'utf8' });
     assert.deepEqual(
-      listed.trimEnd().split('\n').map((line) => line.replaceAll(/ +/g, ' ')),
+      listed
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.replaceAll(/ +/g, ' ')),
       [
         'drwxr-xr-x 0/0 0 1970-01-01 00:00 a',
         '-rw-r--r-- 0/0 0 1970-01-01 00:00 a-b',
@@ -77,7 +85,14 @@ describe('a folder that is packed', () => {
   });
 
   test('lacks .git and what .longshoreignore names, or .dockerignore where there is none', async () => {
-    const files = { '.git/HEAD': '', 'sub/.git': '', 'a.log': '', 'sub/b.log': '', 'data/big': '', 'data/small': '' };
+    const files = {
+      '.git/HEAD': '',
+      'sub/.git': '',
+      'a.log': '',
+      'sub/b.log': '',
+      'data/big': '',
+      'data/small': '',
+    };
     const rules = '# what is made\n*.log\ndata\n!data/small\n';
     const path = await folder('rules', { ...files, '.dockerignore': rules });
     assert.deepEqual(await namesOf(path), ['.dockerignore', 'data', 'data/small', 'sub', 'sub/b.log']);

@@ -25,7 +25,8 @@ export async function listFolder(folder: string, most: number = MOST_ENTRIES): P
     const entries = await new FolderWalk(folder, await readRules(folder), most).below('');
     const links = new Map(entries.flatMap(({ name, linkname }) => (linkname ? [[name, linkname]] : [])));
     const out = entries.find(({ name }) => links.has(name) && leadsOut(name, links));
-    if (out !== undefined) throw usageError(`${join(folder, out.name)} is a link that leads out of ${folder}`);
+    if (out !== undefined)
+      throw usageError(`${join(folder, out.name)} is a link that leads out of ${folder}`);
     return entries.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
   } catch (error) {
     throw errorCode(error) === '' ? error : usageError(`cannot read ${folder}: ${errorText(error)}`);
@@ -97,10 +98,7 @@ class FolderWalk {
     return all;
   }
 
-  private async headerOf(
-    name: string,
-    found: Awaited<ReturnType<typeof lstat>>,
-  ): Promise<PackedHeader> {
+  private async headerOf(name: string, found: Awaited<ReturnType<typeof lstat>>): Promise<PackedHeader> {
     const common = { name, mode: 0o755, size: 0, mtime: EPOCH };
     if (found.isDirectory()) return { ...common, type: 'directory' };
     const path = join(this.folder, name);
@@ -128,7 +126,7 @@ async function readRules(folder: string): Promise<Rules> {
 function leadsOut(link: string, links: ReadonlyMap<string, string>): boolean {
   const left = link.split('/');
   const at: string[] = [];
-  for (let followed = 0; left.length > 0; ) {
+  for (let followed = 0; left.length > 0;) {
     const part = left.shift() ?? '';
     if (part === '' || part === '.') continue;
     if (part === '..') {

@@ -42,7 +42,8 @@ export async function upload(session: Session, source: LocalSource): Promise<str
         client.POST('/files/{id}/complete', { params: { path }, body: { etags }, ...init }),
       );
     } else await sending.send({ ...made.upload, bytes });
-    if (!(await sending.isStored())) throw new CliError(EXIT.failed, `the service has not got all of ${said}`);
+    if (!(await sending.isStored()))
+      throw new CliError(EXIT.failed, `the service has not got all of ${said}`);
     return id;
   } finally {
     line.end();
@@ -63,7 +64,9 @@ class Sending {
   async isStored(): Promise<boolean> {
     const { client } = this.session;
     const params = { path: { id: this.id } };
-    return (await this.session.ask((init) => client.GET('/files/{id}', { params, ...init }))).state === 'stored';
+    return (
+      (await this.session.ask((init) => client.GET('/files/{id}', { params, ...init }))).state === 'stored'
+    );
   }
 
   /** @returns the entity tag that the store gave; empty: none, or its answer was lost */

@@ -134,7 +134,10 @@ function readTarget(text: string): readonly [string, Target] {
     if (word === 'optional' || word === 'required') target.required = word === 'required';
     else if (word === 'always') target.when = 'always';
     else if (to !== undefined) target.to = to;
-    else throw usageError(`${word} of --out ${name} is none of optional, required, always and to=store:NAME/KEY`);
+    else
+      throw usageError(
+        `${word} of --out ${name} is none of optional, required, always and to=store:NAME/KEY`,
+      );
   }
   return [name, target];
 }
