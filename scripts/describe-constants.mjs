@@ -4,7 +4,7 @@ import { format, resolveConfig } from 'prettier';
  * The options of a run that only the worker reads.
  * @param {{ components: { schemas: Record<string, any> } }} document the OpenAPI document
  * @param {Record<string, { capabilities?: readonly (string | { name: string })[], unset: unknown }>} declarations of the service
- * @returns {{ name: string, kind: string, default?: number, capabilities: readonly (string | { name: string })[], about: string }[]}
+ * @returns {{ name: string, kind?: string, default?: number, capabilities: readonly (string | { name: string })[], about: string }[]}
  */
 export function describeOptions({ components: { schemas } }, declarations) {
   const { OpRunCreate: ofRun, OpRun: shown, WorkerOpRun: claimed } = schemas;
@@ -25,7 +25,7 @@ const OF_CONSTRAINTS = ['cpu_millis', 'gpus', 'shm'];
 /**
  * The module of the client package that has them, and the names that several packages need.
  * @param {{ runStates: readonly string[], terminalStates: readonly string[], scopes: readonly string[], causes: readonly
- *   string[], endCauses: readonly string[], pendingReasons: Readonly<Record<string, string>>, retryOnCauses: readonly string[], eventTypes: readonly string[], options: { capabilities: readonly (string | { name: string })[] }[] }} names
+ *   string[], endCauses: readonly string[], pendingReasons: Readonly<Record<string, string>>, retryOnCauses: readonly string[], eventTypes: readonly string[], options: { kind?: string, capabilities: readonly (string | { name: string })[] }[] }} names
  */
 export async function constantsModule(path, names) {
   const {
@@ -75,7 +75,7 @@ ${closedUnion('EVENT_TYPES', 'EventType', eventTypes)}
 export const CAPABILITIES = ${JSON.stringify(capabilities.filter((name) => !withValue.includes(name)))} as const;
 export type Capability = ${['(typeof CAPABILITIES)[number]', ...withValue.map((name) => '`' + name + '${string}`')].join(' | ')};
 
-const OPTIONS = ${JSON.stringify(options)} as const;
+const OPTIONS = ${JSON.stringify(options.filter(({ kind }) => kind !== undefined))} as const;
 
 /** What a worker needs for an item that has the member; it ends in \`:rw\` unless the item is read-only. */
 interface ItemCapability {
@@ -106,7 +106,7 @@ function closedUnion(name, type, values) {
   return `export const ${name} = ${JSON.stringify(values)} as const;\nexport type ${type} = (typeof ${name})[number];`;
 }
 
-/** How a value is entered. */
+/** How a value is entered; undefined: it has a form of its own, which each package reads by itself. */
 function kindOf(name, { type, items, additionalProperties, properties }) {
   const [valueType] = [type].flat();
   if (valueType === 'string') return 'text';
@@ -118,7 +118,8 @@ function kindOf(name, { type, items, additionalProperties, properties }) {
     );
     return isOfTexts ? 'object-list' : 'record-list';
   }
-  if (valueType === 'object' && properties !== undefined) return 'integers';
+  if (valueType === 'object' && properties !== undefined)
+    return Object.values(properties).some(({ type: member }) => member === 'object') ? undefined : 'integers';
   if (valueType === 'object' && additionalProperties.type === 'string') return 'map';
   if (valueType === 'object' && additionalProperties.type === 'object') return 'object-map';
   throw new Error(`scripts/describe-constants.mjs: the schema of ${name} has no kind of its own yet`);

@@ -2,7 +2,7 @@ import type { RootCommand } from '@bomb.sh/tab';
 import { oneLine } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { openSession, type CliContext } from './command-kit.js';
-import { BEGINNING } from './runs/run-ids.js';
+import { BEGINNING, readRunId } from './runs/run-ids.js';
 import type { Session } from './service/session.js';
 
 /** A shell waits for completions: what is not there by then is left out. */
@@ -13,12 +13,12 @@ const PLAIN = /^[\w.:@%+=/-]+$/;
 
 type Choice = readonly [value: string, description: string];
 
-/** Lets completions of arguments name what the service has: runs, groups, definitions and their inputs, schedules, workers. */
+/** Lets completions of arguments name what the service has: runs and what they have left, groups, definitions and their inputs, schedules, workers. */
 export function completeFromService(program: Command, root: RootCommand, context: CliContext): void {
   const complete = program.commands.find((one) => one.name() === 'complete');
   complete?.hook('preAction', async (_, { args }) => {
     try {
-      await addChoices(program, root, args, await openSession({}, context));
+      await addChoices(program, root, args, await openSession({}, context), context.env);
     } catch {
       // No key, no answer in time: completion has the commands and flags.
     }
@@ -30,6 +30,7 @@ async function addChoices(
   root: RootCommand,
   words: readonly string[],
   session: Session,
+  env: NodeJS.ProcessEnv,
 ): Promise<void> {
   const [group, name] = words;
   const parent = program.commands.find((one) => one.name() === group);
@@ -37,7 +38,7 @@ async function addChoices(
   const completed = command && root.commands.get(`${group} ${name}`);
   const word = words.at(-1) ?? '';
   if (command === undefined || completed === undefined || words.length < 3) return;
-  const of = new Ask(session);
+  const of = new Ask(session, env);
   const isInput = group === 'def' && name === 'run' && words.length > 3;
   if (isInput) {
     const inputs = await of.inputs(words[2] ?? '');
@@ -54,7 +55,7 @@ async function addChoices(
   for (const argument of command.registeredArguments) {
     const kind = KINDS[`${group} ${argument.name()}`];
     if (kind === undefined) continue;
-    const choices = await of[kind](word);
+    const choices = await (kind === 'artifacts' ? of.artifacts(words[2] ?? '') : of[kind](word));
     completed.argument(
       argument.name(),
       (add) => choices.forEach(([value, description]) => add(value, description)),
@@ -63,10 +64,13 @@ async function addChoices(
   }
 }
 
+type Kind = 'runs' | 'artifacts' | 'groups' | 'definitions' | 'schedules' | 'workers';
+
 /** What an argument names, by the group of its command. */
-const KINDS: Readonly<Record<string, 'runs' | 'groups' | 'definitions' | 'schedules' | 'workers'>> = {
+const KINDS: Readonly<Record<string, Kind>> = {
   'run run': 'runs',
   'run other': 'runs',
+  'run artifacts': 'artifacts',
   'group group': 'groups',
   'def name': 'definitions',
   'schedule schedule': 'schedules',
@@ -77,7 +81,10 @@ const KINDS: Readonly<Record<string, 'runs' | 'groups' | 'definitions' | 'schedu
 class Ask {
   private readonly init = { signal: AbortSignal.timeout(WAIT_MS), redirect: 'manual' } as const;
 
-  constructor(private readonly session: Session) {}
+  constructor(
+    private readonly session: Session,
+    private readonly env: NodeJS.ProcessEnv,
+  ) {}
 
   /** The newest runs whose id or name begins so. */
   async runs(word: string): Promise<readonly Choice[]> {
@@ -92,6 +99,14 @@ class Ask {
     const ids = byId.map(({ id, name, state }): Choice => [id, oneLine(`${name ?? ''} ${state}`)]);
     const names = [...byId, ...byName].map(({ name, state }): Choice => [name ?? '', state]);
     return [...ids, ...names, ['@last', 'the last run created from here'] as const].filter(isPlain);
+  }
+
+  /** What a run has left. */
+  async artifacts(run: string): Promise<readonly Choice[]> {
+    const id = await readRunId(this.session, run, this.env);
+    const params = { path: { id } };
+    const { data = [] } = await this.session.client.GET('/runs/{id}/artifacts', { params, ...this.init });
+    return data.map(({ name, state }): Choice => [name, state]).filter(isPlain);
   }
 
   async groups(): Promise<readonly Choice[]> {

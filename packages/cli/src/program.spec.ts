@@ -195,12 +195,12 @@ const TOP =
 for (const [words, names, meant] of [
   [
     ['run', 'submit'],
-    'create, list, diff, get, explain, watch, logs, cancel, retry, label, rerun',
+    'create, list, diff, get, explain, watch, logs, files, download, cancel, retry, label, rerun',
     'run create',
   ],
   [
     ['run', 'canecl'],
-    'create, list, diff, get, explain, watch, logs, cancel, retry, label, rerun',
+    'create, list, diff, get, explain, watch, logs, files, download, cancel, retry, label, rerun',
     'run cancel',
   ],
   [['ps'], TOP, 'run list'],

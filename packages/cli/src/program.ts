@@ -16,6 +16,7 @@ import { addPauses } from './commands/pauses.js';
 import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
+import { addRunFiles } from './commands/run-files.js';
 import { addRunLists } from './commands/run-list.js';
 import { addRerun } from './commands/run-rerun.js';
 import { addRunReading } from './commands/run-read.js';
@@ -50,6 +51,7 @@ export function makeProgram(context: CliContext): Command {
   addRunLists(run, context);
   addRunReading(run, context);
   addRunWatching(run, context);
+  addRunFiles(run, context);
   addRunChanges(run, context);
   addRerun(run, context);
   addBulk(program, context);

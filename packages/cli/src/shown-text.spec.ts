@@ -224,7 +224,8 @@ describe('the explanation of a failed run', () => {
 });
 
 describe('the progress line', () => {
-  const progress = { state: 'RUNNING', progress: 50, detail: 'attempt 1 of 3 on w-1' } as const;
+  const detail = 'attempt 1 of 3 on w-1';
+  const progress = { title: 'RUNNING', colour: 'cyan', progress: 50, detail } as const;
 
   test('has a bar that is as full as the run is done', () => {
     assert.equal(

@@ -70,6 +70,7 @@ export const CAPABILITIES = [
   'secrets_from',
   'files',
   'scratch',
+  'artifacts',
   'registry',
   'container',
   'cpu_millis',

@@ -10,6 +10,7 @@
 from .client import Longshore
 from .connection import __version__ as __version__
 from .errors import ConfigurationError, GroupFailed, LongshoreError, Refused, RunCancelled, RunFailed, Unreachable
+from .files import TransferFailed
 from .lines import LogLine
 from .futures import RunFuture
 from .run import Group, Run
@@ -28,5 +29,6 @@ __all__ = [
     "RunFailed",
     "RunFuture",
     "Sweep",
+    "TransferFailed",
     "Unreachable",
 ]

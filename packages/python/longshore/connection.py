@@ -15,7 +15,7 @@ from typing import Any, Mapping, Optional
 from .errors import ConfigurationError, Refused, Unreachable
 from .json_text import from_json, to_json
 from .login import find_access
-from .run import JsonObject
+from .run import JsonObject, Run
 
 __version__ = "0.1.0"
 WAIT_S = 25
@@ -84,6 +84,11 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"Longshore({self.url!r})"
+
+    def _run(self, data: JsonObject) -> Run:
+        run = Run(data)
+        object.__setattr__(run, "_client", self)
+        return run
 
     def _read_json(self, answer: Answer) -> Any:
         try:

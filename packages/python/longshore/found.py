@@ -66,7 +66,7 @@ class Found(Runs):
         body.update((name, each) for name, each in said.items() if each is not None)
         answer = self._object("POST", "/bulk-operations", body=body, headers={"Idempotency-Key": str(uuid.uuid4())})
         if dry_run:
-            return {**answer, "runs": [Run(each) for each in answer["runs"]]}
+            return {**answer, "runs": [self._run(each) for each in answer["runs"]]}
         operation = {**answer, "state": "running"}
         while wait and operation["state"] == "running":
             if "done" in operation:
@@ -79,7 +79,7 @@ class Found(Runs):
         while True:
             page = self._object("GET", "/runs", query=query)
             for each in page["data"]:
-                yield Run(each)
+                yield self._run(each)
             if not page["has_more"] or not page["data"]:
                 return
             query["starting_after"] = page["data"][-1]["id"]

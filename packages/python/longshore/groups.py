@@ -11,7 +11,6 @@ from .connection import hold_s
 from .errors import GroupFailed, Refused
 from .found import PAGE, Found
 from .run import Group, JsonObject, Run, quoted
-from .runs import with_files
 from .sweep import Inputs
 
 AnyGroup = Union[Group, str]
@@ -51,7 +50,7 @@ class Groups(Found, Catalog):
         inputs: of every run that takes them.
         fields: of the group, such as `name`, `labels`, `max_parallel`, `on_failure="cancel_group"`.
         """
-        each = [{"ref": ref, **with_files(run), **_dependencies(run)} for ref, run in runs.items()]
+        each = [{"ref": ref, **self._fields(run), **_dependencies(run)} for ref, run in runs.items()]
         return self._create_group({"runs": each, "inputs": inputs, **fields}, idempotency_key)
 
     def group(self, group: AnyGroup) -> Group:
@@ -102,7 +101,7 @@ class Groups(Found, Catalog):
         key = options.pop("idempotency_key", None)
         of_group = ("max_parallel", "max_failed", "name", "labels", "depends_on")
         fields = {name: options.pop(name) for name in of_group if name in options}
-        given = {name: value for name, value in with_files({**run, **options}).items() if value is not None}
+        given = {name: value for name, value in self._fields({**run, **options}).items() if value is not None}
         members: JsonObject = {"size": inputs} if isinstance(inputs, int) else {"inputs": list(inputs)}
         return self._create_group({"array": {**members, "run": given}, **fields}, key)
 

@@ -50,8 +50,10 @@ class Many(Runs):
         name: of the runs, with `{index}` and values of their inputs, such as `"trial-{index}-{inputs[rate]}"`.
         """
 
+        given = self._fields(options)
+
         def create(each: Inputs, own: JsonObject) -> Run:
-            return self.run(definition, each, version=version, **options, **own)
+            return self.run(definition, each, version=version, **given, **own)
 
         named = (name, idempotency_key)
         return self._map(create, inputs, named, at_most, check, in_order, cancel_on_interrupt, progress)
@@ -72,8 +74,10 @@ class Many(Runs):
     ) -> Sweep:
         """As `map`, with runs of a container image."""
 
+        given = self._fields(options)
+
         def create(each: Inputs, own: JsonObject) -> Run:
-            return self.run_image(image, each, **options, **own)
+            return self.run_image(image, each, **given, **own)
 
         named = (name, idempotency_key)
         return self._map(create, inputs, named, at_most, check, in_order, cancel_on_interrupt, progress)

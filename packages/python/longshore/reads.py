@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
-from .connection import WAIT_S, Answer, Connection
+from .connection import WAIT_S, Answer
+from .files import Files
 from .json_text import from_json
 from .lines import LAST_LINES, LogLine, Pieces, last_texts
 from .run import AnyRun, JsonObject, Run, id_of
@@ -19,7 +20,7 @@ PIECE_S = 2
 """How long the end of a line is waited for: the pieces of one that is not finished come each second or so."""
 
 
-class Reads(Connection):
+class Reads(Files):
     """What is read of runs."""
 
     def get(self, run: AnyRun) -> Run:
@@ -81,7 +82,7 @@ class Reads(Connection):
     def _read(self, run: AnyRun, query: Mapping[str, Any], deadline: Optional[float] = None) -> Run:
         path = f"/runs/{id_of(run)}"
         whole = {"include_events": "false", **query}
-        return Run(self._read_json(self._ask("GET", path, query=whole, deadline=deadline)))
+        return self._run(self._read_json(self._ask("GET", path, query=whole, deadline=deadline)))
 
     def _last_lines(self, run: Run, deadline: Optional[float]) -> List[str]:
         """The last lines of the log, for which the worker gets a moment after it has reported the end.
@@ -155,7 +156,7 @@ class Reads(Connection):
             hold = {"wait": WAIT_S, "until": "changed"}
             if answer.status != 304 and answer.body != before:
                 before = answer.body
-                found = Run(self._read_json(answer))
+                found = self._run(self._read_json(answer))
                 if found.has_ended or found.attempt > attempt:
                     return found
             else:

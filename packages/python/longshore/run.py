@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import os
 import urllib.parse
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Union
+from pathlib import Path
+from typing import Any, ClassVar, Dict, List, Optional, Union
 
 from .json_text import to_json
 
@@ -22,6 +24,18 @@ class Run:
     """A run as the service answered it. `data` has every field, by its name in the API."""
 
     data: JsonObject
+    _client: ClassVar[Any] = None
+    """The client that has read it; None: it came from another process."""
+
+    def __getstate__(self) -> JsonObject:
+        return {"data": self.data}
+
+    def download(self, *names: str, to: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
+        """As `download` of the client that has read this run."""
+        if self._client is None:
+            raise ValueError("the run came from another process: use download of a client")
+        found: List[Path] = self._client.download(self, *names, to=to)
+        return found
 
     def __repr__(self) -> str:
         state = f"{self.state} {self.progress} %" if self.state == "RUNNING" else self.state

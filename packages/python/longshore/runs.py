@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import time
 import uuid
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .connection import hold_s
@@ -47,7 +44,8 @@ class Runs(Reads):
 
         options: fields of the request, such as `args=["--fast"]`, `env={"LEVEL": "2"}`, `constraints={"ram_mb": 512}`. A value
             of `files` may be the content as a str or as bytes, or the Path of a local file, whose content and executability
-            the container's file gets.
+            the container's file gets. `in_files` has, by the path in the container, the Path of a local file or folder, which is
+            sent, or what the API takes as a source; `out_files` has what is kept: by its name the path or what the API takes.
         """
         return self._create("/runs", {}, {"image": image, "inputs": inputs, **options}, idempotency_key)
 
@@ -55,7 +53,7 @@ class Runs(Reads):
         """Cancels a run that has not ended; of one that has, nothing changes. Returns the run as it is then."""
         body = {} if reason is None else {"reason": reason}
         try:
-            return Run(self._object("POST", f"/runs/{id_of(run)}/cancel", body=body))
+            return self._run(self._object("POST", f"/runs/{id_of(run)}/cancel", body=body))
         except Refused:
             found = self.get(run)
             if not found.has_ended:
@@ -75,7 +73,7 @@ class Runs(Reads):
         body: Dict[str, Any] = {"labels": dict(labels or {})}
         if name is not None:
             body["name"] = name or None
-        return Run(self._object("PATCH", f"/runs/{id_of(run)}/labels", body=body))
+        return self._run(self._object("PATCH", f"/runs/{id_of(run)}/labels", body=body))
 
     def rerun(
         self,
@@ -91,7 +89,7 @@ class Runs(Reads):
         changes: fields of the request that replace those of the run's, such as `inputs={"text": "b"}`, each as a whole; None is
             as if the request had not given it; labels are merged. Name and `start_at` are not taken over.
         """
-        body = {"definition_version": definition_version, "changes": with_files(changes)}
+        body = {"definition_version": definition_version, "changes": self._fields(changes)}
         return self._create(f"/runs/{id_of(run)}/rerun", {}, body, idempotency_key)
 
     def wait(
@@ -129,8 +127,8 @@ class Runs(Reads):
     ) -> Run:
         # The service keeps a key for two days, far longer than the patience with a lost answer.
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        given = with_files({name: value for name, value in body.items() if value is not None})
-        return Run(self._object("POST", path, query=query, body=given, headers=headers))
+        given = self._fields({name: value for name, value in body.items() if value is not None})
+        return self._run(self._object("POST", path, query=query, body=given, headers=headers))
 
     def _checked(self, run: Run, deadline: Optional[float] = None) -> Run:
         if run.state == "FAILED":
@@ -138,32 +136,3 @@ class Runs(Reads):
         if run.state == "CANCELLED":
             raise RunCancelled(run)
         return run
-
-
-def with_files(fields: Mapping[str, Any]) -> JsonObject:
-    """Fields of a request as the API takes them."""
-    files = fields.get("files")
-    if files is None:
-        return dict(fields)
-    return {**fields, "files": {place: _file(content) for place, content in files.items()}}
-
-
-def _file(content: Any) -> Any:
-    """A value of `files` as the API takes it."""
-    if isinstance(content, str):
-        return {"content": content}
-    if isinstance(content, bytes):
-        return _bytes(content)
-    if not isinstance(content, Path):
-        return content
-    return {**_bytes(content.read_bytes()), **({"mode": "0555"} if os.access(content, os.X_OK) else {})}
-
-
-def _bytes(content: bytes) -> JsonObject:
-    """As a text, which people can read in the run, if it is UTF-8 without NUL."""
-    try:
-        if b"\0" not in content:
-            return {"content": content.decode("utf-8")}
-    except UnicodeDecodeError:
-        pass
-    return {"content_base64": base64.b64encode(content).decode("ascii")}

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import type { DataSource } from 'typeorm';
 import { KEYS, type Send, type TestAnswer } from '../app/test-app.js';
 import { bodyOf } from '../http/answer-shapes.js';
@@ -7,6 +8,8 @@ import { bodyOf } from '../http/answer-shapes.js';
 
 /** What tests do with files over HTTP, as a client. */
 export class FileSteps {
+  private workers = 0;
+
   constructor(private readonly send: Send) {}
 
   /** Makes a file; the answer is whatever it is. */
@@ -40,6 +43,32 @@ export class FileSteps {
     assert.equal((await this.put(created.upload, content)).status, 200);
     assert.equal((await this.get(created.id)).state, 'stored');
     return created;
+  }
+
+  /** Lets a new worker execute the one run that waits, and leave files by their names. @returns what the worker got */
+  async execute(left: Readonly<Record<string, Uint8Array<ArrayBuffer>>>): Promise<any> {
+    const id = `files-${(this.workers += 1)}`;
+    const key = KEYS.worker;
+    const resources = { cpu_cores: 4, ram_mb: 1000, gpus: [] };
+    const beat = { worker_id: id, capabilities: ['artifacts'], resources, tags: [] };
+    await this.send('POST', '/workers/heartbeat', { key, body: beat });
+    const [op] = (await this.send('POST', `/workers/${id}/claim?max=1`, { key })).body.ops;
+    const headers = { 'X-Worker-Id': id, 'X-Run-Attempt': String(op.attempt) };
+    const post = async (path: string, body: object): Promise<any> => {
+      const answer = await this.send('POST', `/runs/${op.id}/${path}`, { key, headers, body });
+      assert.equal(answer.status, 200, answer.text);
+      return answer.body;
+    };
+    await post('events', { type: 'STARTED', msg: '', payload: { worker_id: id } });
+    const { urls } = await post('artifact-urls', { names: Object.keys(left) });
+    const artifacts = [];
+    for (const [name, content] of Object.entries(left)) {
+      assert.equal((await this.put(urls[name], content)).status, 200);
+      const sum = { bytes: content.length, sha256: hash('sha256', content) };
+      artifacts.push({ name, path: `/out/${name}`, ...sum, content_type: 'image/png' });
+    }
+    await post('events', { type: 'COMPLETED', msg: '', payload: { outputs: {}, artifacts } });
+    return op;
   }
 }
 

@@ -4,6 +4,7 @@ import { Option, type Command } from 'commander';
 import { DEFINITIONS, storeDefinition } from '../catalog/objects.js';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readArtifacts } from '../runs/artifact-flags.js';
 import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import {
@@ -200,6 +201,7 @@ function addRun(parent: Command, context: CliContext): void {
       ...given<unknown>('retry_policy', readRetries(flags)),
       ...given('event_delivery', { attributes: readAttributes(flags) }),
       ...(await readDependencies(flags, session, context.env)),
+      ...(await readArtifacts(flags, session, context.env)),
     };
     if (dryRun === true) {
       const asked = { path: { name }, query: { ...versionOf(flags), dry_run: true } };

@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { type Command, Option } from 'commander';
 import { CliError, EXIT, refusalText, usageError } from '../cli-error.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readArtifacts, withArtifacts } from '../runs/artifact-flags.js';
 import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { noteRefusal, overlaid, placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import { makeRun, readImageRun, takesImageRunFlags, type ImageRunFlags } from '../runs/new-run.js';
@@ -46,18 +47,23 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     'run create busybox --command sh --env NAME=Ada --wait -- -c \'echo "Hello, $NAME"\'',
     'run create trainer --cpu 0.5 --ram-mb 512',
     'run create trainer --ram-mb 1024 --max-attempts 4 --grow-ram 2x:16384',
+    'run create trainer --in /data/train.csv=@train.csv --in /app=@./src --out model=/out/model.bin',
     'run create evaluate --after nightly-train,@last:ended',
     'run create trainer --selector gpu --secret TOKEN=hub-token --concurrency-key gpu-box --start-at 10m',
   ).action(async (image: string | undefined, args: readonly string[], flags: CreateFlags) => {
     const read = await readBodies(command, image, args, flags, context);
     const session = await openSession(flags, context);
     const dependencies = await readDependencies(flags, session, context.env);
-    const jobs = read.map((one) => ({ ...one, value: overlaid(one.value, dependencies) }));
+    if (read.length === 0) throw usageError('give the image of the run, or -f with a file');
+    if (flags.wait && read.length > 1) throw usageError(`--wait follows one run, not ${read.length}`);
+    const artifacts = await readArtifacts(flags, session, context.env);
+    const jobs = read.map((one) => ({
+      ...one,
+      value: withArtifacts(overlaid(one.value, dependencies), artifacts),
+    }));
     const [job, ...others] = jobs;
-    if (job === undefined) throw usageError('give the image of the run, or -f with a file');
-    if (flags.wait && others.length > 0) throw usageError(`--wait follows one run, not ${jobs.length}`);
     if (flags.dryRun) await preview(session, jobs, flags);
-    else if (others.length === 0) {
+    else if (job !== undefined && others.length === 0) {
       await makeRun(session, context, flags, (init) =>
         session.client.POST('/runs', { body: bodyOf(job), ...init }),
       ).catch((error: unknown) => throwAt(job, error, context.output));

@@ -2,10 +2,12 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readArtifacts } from '../runs/artifact-flags.js';
 import { makeRun, readImageRun, takesImageRunFlags, type ImageRunFlags } from '../runs/new-run.js';
 import { AFTER_DASHES, splitOperands, unknownWordError } from '../runs/operands.js';
 import { readRunId, takesRun } from '../runs/run-ids.js';
 import { runPreview } from '../runs/run-view.js';
+import type { Session } from '../service/session.js';
 
 interface RerunFlags extends ServiceFlags, ImageRunFlags {
   readonly json?: true;
@@ -42,9 +44,9 @@ export function addRerun(parent: Command, context: CliContext): void {
     const { unknown, args } = splitOperands(words, context.argv);
     if (unknown[0] !== undefined)
       throw unknownWordError(unknown[0], command, { names: [], hint: AFTER_DASHES });
-    const body = await readRerun(flags, args, context);
     const session = await openSession(flags, context);
     const path = { id: await readRunId(session, word, context.env) };
+    const body = await readRerun(flags, args, session, context);
     if (flags.dryRun !== true) {
       await makeRun(session, context, flags, (init) =>
         session.client.POST('/runs/{id}/rerun', { params: { path }, body, ...init }),
@@ -61,13 +63,19 @@ export function addRerun(parent: Command, context: CliContext): void {
 }
 
 /** The body of the request: only what the flags say. */
-async function readRerun(flags: RerunFlags, operands: readonly string[], context: CliContext) {
+async function readRerun(
+  flags: RerunFlags,
+  operands: readonly string[],
+  session: Session,
+  context: CliContext,
+) {
   const { image, definitionVersion, input, inputText, inputs } = flags;
   const { inputs: read, ...others } = await readImageRun(flags, operands, context);
   const changes: JsonObject = Object({
     ...(image !== undefined && { image }),
     ...((input ?? inputText ?? inputs) !== undefined && { inputs: read }),
     ...others,
+    ...(await readArtifacts(flags, session, context.env)),
   });
   return {
     ...(definitionVersion !== undefined && { definition_version: definitionVersion }),

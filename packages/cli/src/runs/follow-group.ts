@@ -41,7 +41,7 @@ export async function followGroup(
       }
       const waits = waitText(group.waiting_for);
       const detail = `${countsText(group)}${waits === undefined ? '' : `; waits for ${waits}`}`;
-      live.set({ state: 'RUNNING', progress: group.progress, detail });
+      live.set({ title: 'RUNNING', colour: 'cyan', progress: group.progress, detail });
       if (!json && !live.isLive && detail !== shown) output.note(`${group.progress} %: ${detail}`);
       shown = detail;
       await session.pause(PAUSE_MS);

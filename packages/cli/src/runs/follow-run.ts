@@ -8,6 +8,7 @@ import { LogPrinter, noteLeftOut, type LogStyle } from './log-text.js';
 import { RunPoller, type RunUpdate } from './run-poller.js';
 import { eventText } from './run-view.js';
 import type { Session } from '../service/session.js';
+import { STATE_COLOURS } from '../terminal/style.js';
 import { span } from '../terminal/table.js';
 
 /** Options for following a run. */
@@ -40,7 +41,8 @@ export async function followRun(session: Session, id: string, options: FollowOpt
       const shown = events.filter(({ type }) => type !== 'PROGRESS' || !output.live.isLive);
       for (const event of shown) output.note(eventText(event));
     }
-    output.live.set({ state: run.state, progress: run.progress, detail: detailOf(run) });
+    const colour = STATE_COLOURS[run.state];
+    output.live.set({ title: run.state, colour, progress: run.progress, detail: detailOf(run) });
   };
   const poller = new RunPoller(session, id, { patienceMs: options.patienceMs, onUpdate });
   let explaining: NodeJS.Timeout | undefined;

@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
+import { takesArtifactFlags, type ArtifactFlags } from './artifact-flags.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
 import { readRetries, readOptionFlags, tags, addOptionFlags, type OptionFlags } from './option-flags.js';
 import { keepLastRun } from '../service/last-run.js';
@@ -118,7 +119,7 @@ export interface WatchFlags {
 }
 
 /** Flags for creating a run, from an image or a definition. */
-export interface NewRunFlags extends WatchFlags, OptionFlags, ResourceFlags {
+export interface NewRunFlags extends WatchFlags, OptionFlags, ResourceFlags, ArtifactFlags {
   readonly input?: readonly string[];
   readonly inputText?: readonly string[];
   readonly inputs?: string;
@@ -163,7 +164,7 @@ export function takesPatience(command: Command): Command {
 export function takesNewRunFlags(command: Command): Command {
   command.allowUnknownOption();
   return takesWatchFlags(
-    takesResourceFlags(addOptionFlags(command))
+    takesResourceFlags(takesArtifactFlags(addOptionFlags(command)))
       .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
       .option('--input-text <name=value>', 'an input that is text whatever it looks like', several)
       .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')

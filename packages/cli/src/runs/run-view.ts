@@ -101,6 +101,8 @@ function optionFields(run: Run): readonly (readonly [string, string | undefined]
       ({ name, default: unset }) =>
         [name.replaceAll('_', ' '), run[name] === unset ? undefined : optionText(run[name])] as const,
     ),
+    ['files in', optionText(run.artifacts.in ?? {})],
+    ['files out', optionText(run.artifacts.out ?? {})],
     ['selector', selector.length === 0 ? undefined : selector.map(oneLine).join(', ')],
     [
       'concurrency',

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import type { RunState } from '@longshore/client/constants';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { oneLine, plainText } from '@longshore/common/shown-text';
 import { readWarnings } from '@longshore/common/warnings';
-import { STATE_COLOURS, paint, safeText, type Colour } from './style.js';
+import { paint, safeText, type Colour } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {
@@ -102,7 +101,9 @@ const BACK_TO_START = '\r\u001b[2K';
 
 /** Content of the progress line. */
 export interface Progress {
-  readonly state: RunState;
+  /** Such as the state of a run. */
+  readonly title: string;
+  readonly colour: Colour;
   /** 0-100. */
   readonly progress: number;
   /** Stands behind the bar. */
@@ -149,16 +150,15 @@ class LiveLine {
   }
 }
 
-/** State, bar and detail, narrower than the terminal: a wrapped line cannot be overwritten. */
+/** Title, bar and detail, narrower than the terminal: a wrapped line cannot be overwritten. */
 export function progressLine(
-  { state, progress, detail }: Progress,
+  { title, colour, progress, detail }: Progress,
   columns: number,
   colours: boolean,
 ): string {
   const filled = Math.round((Math.min(Math.max(progress, 0), 100) / 100) * BAR_CELLS);
-  const colour = STATE_COLOURS[state];
   const parts: readonly (readonly [string, Colour | undefined])[] = [
-    [`${state.padEnd(9)} `, colour],
+    [`${title.padEnd(9)} `, colour],
     ['#'.repeat(filled), colour],
     ['.'.repeat(BAR_CELLS - filled), 'dim'],
     [` ${`${progress} %`.padStart(5)}  ${oneLine(detail)}`, undefined],

@@ -79,6 +79,15 @@ export function ago(t: string | null | undefined, now: number = Date.now()): str
   return t === null || t === undefined ? '-' : span(now - Date.parse(t));
 }
 
+/** A number of bytes, in the largest fitting unit: `950 B`, `12.3 MB`. */
+export function size(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const power = Math.min(Math.floor(Math.log10(bytes) / 3), SIZES.length);
+  return `${(bytes / 1000 ** power).toFixed(1)} ${SIZES[power - 1]}`;
+}
+
+const SIZES = ['kB', 'MB', 'GB', 'TB'];
+
 function fit<T>(
   columns: readonly Column<T>[],
   wanted: readonly number[],
