@@ -76,7 +76,6 @@ export const CAPABILITIES = [
   'cpu_millis',
   'gpus',
   'shm',
-  'artifacts',
 ] as const;
 export type Capability =
   | (typeof CAPABILITIES)[number]
@@ -110,6 +109,12 @@ const OPTIONS = [
       { name: 'scratch', member: 'scratch_mb' },
     ],
     about: 'Folders of volumes, and empty ones, that the container finds',
+  },
+  {
+    name: 'artifacts',
+    kind: 'integers',
+    capabilities: ['artifacts'],
+    about: 'Files that the container finds, and those that are kept',
   },
   {
     name: 'image_pull_secret',
