@@ -316,12 +316,14 @@ describe('a URL of a user', () => {
           const [, left = ''] = /^\/hops\/(\d)$/.exec(url) ?? [];
           const next = { '/away': 'https://127.9.9.9/x', '/plain': 'http://localhost/x' }[url];
           const location = next ?? (Number(left) > 0 ? `/hops/${Number(left) - 1}` : undefined);
-          response.writeHead(location === undefined ? 200 : 302, location && { location }).end('content');
+          response
+            .writeHead(location === undefined ? 200 : 302, location === undefined ? {} : { location })
+            .end('content');
         },
       );
       await once(server.listen(0, 'localhost'), 'listening');
       vi.stubEnv('SSL_CERT_FILE', cert);
-    cache = new FileCache(folder, 0);
+      cache = new FileCache(folder, 0);
       try {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on a port
         const base = `https://localhost:${(server.address() as AddressInfo).port}`;
