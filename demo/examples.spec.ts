@@ -26,6 +26,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     array: null,
     files: {},
     mounts: [],
+    artifacts: {},
     image_pull_secret: null,
     workdir: null,
     user: null,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +18,10 @@ import { bodyOf } from '../../support/http/answer-shapes.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
+async function fetched(url: string): Promise<Buffer> {
+  return Buffer.from(await (await fetch(url)).arrayBuffer());
+}
+
 describe('files on the command line', () => {
   const service = useTestApp();
   const files = new FileSteps(service.send);
@@ -31,6 +35,9 @@ describe('files on the command line', () => {
   beforeEach(async () => {
     await service.dataSource.query(`delete from runs where state = 'PENDING'`);
   });
+
+  const countFiles = async (): Promise<number> =>
+    (await service.dataSource.query('select count(*)::int as n from files'))[0].n;
 
   /** Runs a command line. @returns its exit code and what it printed */
   const typed = async (...argv: readonly string[]) => {
@@ -57,8 +64,6 @@ describe('files on the command line', () => {
     assert.equal(code, 0, error);
     return bodyOf(await service.send('GET', `/runs/${printed}`), 'OpRun');
   };
-
-  const fetched = async (url: string): Promise<Buffer> => Buffer.from(await (await fetch(url)).arrayBuffer());
 
   test('go in: a local file, a folder, a file, what a run has left, a store or an address', async () => {
     const source = join(folder, 'src');
@@ -134,13 +139,11 @@ describe('files on the command line', () => {
   });
 
   test('are not sent when one of them must not be, nor by a dry run', async () => {
-    const count = async (): Promise<number> =>
-      (await service.dataSource.query('select count(*)::int as n from files'))[0].n;
     const bad = join(folder, 'bad');
     await mkdir(bad);
     await symlink('/etc/passwd', join(bad, 'l'));
     await writeFile(join(folder, 'new.csv'), String(Math.random()));
-    const before = await count();
+    const before = await countFiles();
     const refused = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--in', `/b=@${bad}`);
     assert.deepEqual([refused.code, refused.notes], [2, '']);
     assert.match(refused.error, /bad\/l is a link that leads out/);
@@ -151,7 +154,7 @@ describe('files on the command line', () => {
     const dry = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--dry-run');
     assert.equal(dry.code, 0, dry.error);
     assert.match(dry.notes, /not sent, and left out below: .*new\.csv as \/a/);
-    assert.equal(await count(), before);
+    assert.equal(await countFiles(), before);
   });
 
   test('come out: they are listed, and fetched by name or all, below a folder that is named', async () => {
@@ -206,14 +209,15 @@ describe('files on the command line', () => {
     const { fetch: real } = globalThis;
     /** Bytes after which each answer breaks off. */
     let breaks: number[] = [];
-    let change = (content: Uint8Array): Uint8Array => content;
+    let isSpoilt = false;
     const broken = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
-      if (!String(input).includes('/file-store/')) return real(input, init);
+      if (typeof input !== 'string' || !input.includes('/file-store/')) return real(input, init);
       ranges.push(new Headers(init?.headers).get('Range'));
       const at = breaks.shift();
       if (at === 0) return new Response('', { status: 503 });
       const answer = await real(input, init);
-      const content = change(new Uint8Array(await answer.arrayBuffer()));
+      const content = new Uint8Array(await answer.arrayBuffer());
+      if (isSpoilt) content[0] = (content[0] ?? 0) ^ 1;
       const pieces = [content.subarray(0, at)];
       const pull = (body: ReadableStreamDefaultController): void => {
         const piece = pieces.shift();
@@ -238,7 +242,7 @@ describe('files on the command line', () => {
     assert.deepEqual(ranges, [], 'a file that is there is not fetched again');
 
     await rm(join(results, 'model'));
-    change = (content) => content.fill(0, 0, 1);
+    isSpoilt = true;
     const wrong = await typed('run', 'download', id, '-o', results);
     assert.match(wrong.error, /model has arrived with another checksum/);
     assert.deepEqual(await readdir(results), []);
