@@ -41,7 +41,7 @@ describe('files on the command line', () => {
 
   /** Runs a command line. @returns its exit code and what it printed */
   const typed = async (...argv: readonly string[]) => {
-    const [out, err] = [new PassThrough(), new PassThrough()];
+    const [out, err] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })];
     let code = 0;
     const program = makeProgram({
       env: { SERVICE_URL: service.url, SERVICE_API_KEY: KEYS.admin, HOME: folder },
@@ -116,6 +116,36 @@ describe('files on the command line', () => {
     assert.match(unknown.error, /artifacts\.in\["\/s"\].*'?datasets/);
   });
 
+  test('are sent again when the store fails, and not when only its answer is lost', async () => {
+    const path = join(folder, 'again.csv');
+    await writeFile(path, randomBytes(100_000));
+    const { fetch: real } = globalThis;
+    const tries: string[] = ['fails', 'breaks off', 'is lost'];
+    const broken = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+      if (typeof input !== 'string' || init?.method !== 'PUT') return real(input, init);
+      const how = tries.shift();
+      if (how === 'fails') return new Response('', { status: 503 });
+      if (how === 'breaks off') throw new TypeError('fetch failed');
+      await real(input, init);
+      throw new TypeError('fetch failed');
+    });
+    const { artifacts } = await create('--in', `/a=@${path}`);
+    assert.deepEqual(tries, []);
+    assert.equal((await files.get(artifacts.in['/a'].file)).state, 'stored');
+    await writeFile(path, randomBytes(100_000));
+    broken.mockImplementation(async (input, init) =>
+      typeof input === 'string' && init?.method === 'PUT'
+        ? new Response('<Error><Code>AccessDenied</Code><Resource>secret</Resource></Error>', { status: 403 })
+        : real(input, init),
+    );
+    const refused = await typed('run', 'create', 'i', '--in', `/a=@${path}`);
+    assert.deepEqual(
+      [refused.code, refused.error],
+      [1, `cannot send ${path}: the store answers HTTP 403 (AccessDenied)`],
+    );
+    broken.mockRestore();
+  });
+
   test('are said with those of the file of a run, which flags override path by path and name by name', async () => {
     const { id } = await files.stored('c');
     const job = {
@@ -183,6 +213,7 @@ describe('files on the command line', () => {
     const results = join(folder, 'results');
     const some = await typed('run', 'download', id, 'plots', '-o', results);
     assert.equal(some.printed, join(results, 'plots/a/b.png'), some.error);
+    assert.match(some.notes, /FETCHING +#+ +100 % +plots\/a\/b\.png +10 B of 10 B/);
     const all = await typed('run', 'download', id, '-o', results);
     assert.deepEqual(all.printed.split('\n'), [join(results, 'model'), join(results, 'plots/a/b.png')]);
     assert.deepEqual(await readFile(join(results, 'model')), model);
