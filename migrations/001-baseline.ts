@@ -31,7 +31,7 @@ export class Baseline1795000000001 implements MigrationInterface {
       drop table
         deployments, object_cleanups, artifact_uploads, artifacts, file_uses, files,
         webhook_deliveries, webhooks,
-        dependency_ends, dependencies, groups, schedule_fires, schedules,
+        dependency_ends, dependencies, group_terms, groups, schedule_fires, schedules,
         audit_entries, api_keys, secrets, definitions,
         worker_absences, worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
@@ -906,6 +906,9 @@ export class Baseline1795000000001 implements MigrationInterface {
           check (created = pending + assigned + running + completed + failed + cancelled)
       ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
       create index groups_listed on groups (created_at, id);
+      create index groups_by_state on groups (state, created_at, id);
+      create index groups_by_name on groups (name, created_at, id)
+        where name is not null;
       create index groups_due on groups (due_at)
         where due_at is not null;
       create index groups_ended on groups (end_order, id)
@@ -915,22 +918,37 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index groups_by_schedule on groups (schedule_id, created_at, id)
         where schedule_id is not null;
 
+      -- What lists find a group by beside its own columns: KEY and KEY=VALUE for a label, behind 'label:'. Labels of groups do not change.
+      create table group_terms (
+        group_id uuid references groups (id) on delete cascade,
+        term text,
+        created_at timestamptz(3) not null,
+        primary key (group_id, term)
+      );
+      create index group_terms_in_lists on group_terms (term, created_at, group_id);
+
       create table dependencies (
         id bigint generated always as identity primary key,
         child_run uuid references runs (id) on delete cascade,
         child_group uuid references groups (id) on delete cascade,
-        parent_id uuid not null,
+        parent_id uuid,
         is_group boolean not null,
         need text not null check (need in ('completed', 'failed', 'ended')),
         since bigint not null,
         outcome text check (outcome in ('met', 'broken')),
-        constraint dependencies_child_check check ((child_run is null) <> (child_group is null))
+        schedule_id text,
+        nominal_at timestamptz(3),
+        constraint dependencies_child_check check ((child_run is null) <> (child_group is null)),
+        constraint dependencies_parent_check check (parent_id is not null or schedule_id is not null),
+        constraint dependencies_time_check check ((schedule_id is null) = (nominal_at is null))
       ) with (autovacuum_vacuum_scale_factor = 0.02);
       create index dependencies_of_run on dependencies (child_run)
         where child_run is not null;
       create index dependencies_of_group on dependencies (child_group)
         where child_group is not null;
       create index dependencies_on on dependencies (parent_id, outcome, id);
+      create index dependencies_on_times on dependencies (schedule_id, nominal_at, id)
+        where parent_id is null and outcome is null;
 
       create table dependency_ends (
         id bigint generated always as identity primary key,
@@ -973,6 +991,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         paused_note text,
         paused_by_name text,
         failures_since timestamptz(3) not null,
+        times_since timestamptz(3) not null,
         next_at timestamptz(3),
         due_at timestamptz(3),
         revision bigint not null default next_commit_order(),
@@ -1002,6 +1021,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         until_at timestamptz(3) not null,
         fired_at timestamptz(3) not null,
         commit_order bigint not null default next_commit_order(),
+        idempotency_key text,
+        request_hash text,
         constraint schedule_fires_target_check
           check (num_nonnulls(run_id, group_id) = (outcome = 'created')::integer),
         constraint schedule_fires_range_check check (until_at >= nominal_at)
@@ -1009,6 +1030,10 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index schedule_fires_by_schedule on schedule_fires (schedule_id, id);
       create unique index schedule_fires_once on schedule_fires (schedule_id, nominal_at)
         where outcome <> 'skipped_missed';
+      create unique index schedule_fires_by_key on schedule_fires (idempotency_key)
+        where idempotency_key is not null;
+      create index schedule_fires_missed on schedule_fires (schedule_id, nominal_at)
+        where outcome = 'skipped_missed';
       create index schedule_fires_skipped on schedule_fires (commit_order, id)
         where outcome <> 'created';
     `);

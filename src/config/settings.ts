@@ -3,10 +3,10 @@ import { Transform } from 'class-transformer';
 import { IsIn, IsOptional, IsString, ValidateBy } from 'class-validator';
 import { errorText } from '@longshore/common/errors';
 import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import { parseNetworks } from '@longshore/common/networks';
 import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
 import { FileSettings } from './file-settings.js';
-import { parseNetworks } from './networks.js';
 import {
   BooleanSetting,
   IntegerSetting,

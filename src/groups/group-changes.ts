@@ -52,6 +52,19 @@ export async function insertGroups(manager: EntityManager, groups: readonly NewG
     NEW.params(values),
   );
   if (groups.some(({ dueAt }) => dueAt !== null)) await sendNotice(manager, { groupWork: true });
+  const labelled = groups.filter(({ labels }) => labels !== null);
+  if (labelled.length === 0) return;
+  await execute(
+    manager,
+    `insert into group_terms (group_id, term, created_at)
+     select g.id, t.term, g.created_at
+       from ${GROUPS.name} g
+      cross join lateral (
+              select unnest(array['label:' || key, 'label:' || key || '=' || value]) as term from json_each_text(g.labels)
+            ) t
+      where g.id = any($1::uuid[])`,
+    [labelled.map(({ id }) => id)],
+  );
 }
 
 /** Locks dependencies. @returns the ids of those that are as they were seen: what was planned by others must be planned anew */

@@ -1,8 +1,8 @@
 import type { EntityManager } from 'typeorm';
 import { execute, plainArray, rows, unnestRows } from '../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../runs/journal/command.js';
-import type { Dependency } from '../runs/machine/run.js';
-import { SINCE_NOW } from '../runs/storage/groups.js';
+import type { AwaitedTime, Dependency } from '../runs/machine/run.js';
+import { insertDependencies, SINCE_NOW, toDependency } from '../runs/storage/groups.js';
 import {
   insertGroups,
   lockEdges,
@@ -23,6 +23,7 @@ export type GroupRecord =
       readonly group: NewGroup;
       /** What an array waits for. */
       readonly dependsOn: readonly Dependency[];
+      readonly awaitedTimes: readonly AwaitedTime[];
     }
   /** Members of an array, from this index on. */
   | { readonly kind: 'members'; readonly groupId: string; readonly from: number }
@@ -45,7 +46,7 @@ type Record<K extends GroupRecord['kind']> = Extract<GroupRecord, { kind: K }>;
 const WAIT = `with asked as materialized (
          select v.*,
                 case when v.is_group then g.state else r.state end as state,
-                coalesce(case when v.is_group then g.state <> 'open' else r.finished_at is not null end, true) as has_ended
+                case when v.is_group then g.state is distinct from 'open' else r.id is null or r.finished_at is not null end as has_ended
            from unnest($2::uuid[], $3::boolean[], $4::text[]) as v (parent_id, is_group, need)
            left join runs r on not v.is_group and r.id = v.parent_id
            left join groups g on v.is_group and g.id = v.parent_id
@@ -101,8 +102,10 @@ class GroupLedger implements BatchLedger<GroupRecord> {
         manager,
         created.map(({ group }) => group),
       );
-    for (const { group, dependsOn } of created)
+    for (const { group, dependsOn, awaitedTimes } of created) {
       if (dependsOn.length > 0) await wait(manager, group.id, dependsOn);
+      if (awaitedTimes.length > 0) await waitForTimes(manager, group.id, awaitedTimes);
+    }
     for (const record of records) {
       if (record.kind === 'retry') await reopen(manager, record);
       if (record.kind === 'cancel') await stopGroup(manager, record.groupId, 'user', record.reason);
@@ -166,6 +169,25 @@ async function wait(manager: EntityManager, id: string, dependsOn: readonly Depe
     dependsOn.map(({ need }) => need),
   ]);
   if (broken) await stopGroup(manager, id, 'dependency', whyStopped(broken));
+}
+
+async function waitForTimes(
+  manager: EntityManager,
+  childGroup: string,
+  times: readonly AwaitedTime[],
+): Promise<void> {
+  await insertDependencies(
+    manager,
+    times.map((time) => toDependency({ childRun: null, childGroup }, time)),
+  );
+  await execute(
+    manager,
+    `update groups
+        set waits_for = coalesce(waits_for, 0) + $2::integer
+      where id = $1::uuid
+        and stop_cause is null`,
+    [childGroup, times.length],
+  );
 }
 
 /** Lets members be made again that were not, and takes back what was known of the ends of members that are opened again. */

@@ -7,7 +7,7 @@ import { Settings } from '../config/settings.js';
 import { shortRunId } from '../database/notices/commit-notice.js';
 import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { Topics } from '../database/notices/topics.js';
-import { GroupsService } from './groups.service.js';
+import { GroupRepository } from './group.repository.js';
 
 /** Requests that wait for the end of a group, within a quota. Notices name groups as they name runs. */
 @Injectable()
@@ -18,7 +18,7 @@ export class GroupWaits extends BoundedReaders {
     notices: CommitNotices,
     requests: HeldRequests,
     settings: Settings,
-    private readonly groups: GroupsService,
+    private readonly groups: GroupRepository,
   ) {
     super(requests, settings, 'groups');
     this.#topics = notices.topicsOf('runs');
@@ -32,7 +32,7 @@ export class GroupWaits extends BoundedReaders {
       try {
         for (;;) {
           const { version } = topic;
-          const { state } = await this.groups.require(id);
+          const { state } = await this.groups.get(id);
           const leftMs = deadline - monotonicMs();
           if (state !== 'open' || leftMs <= 0) return;
           if (!(await topic.waitForChange(0, version, { signal, forMs: leftMs }))) return;

@@ -1,18 +1,22 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { GroupEntity, type GroupState } from '../database/entities/group.entity.js';
+import { GroupEntity } from '../database/entities/group.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, plainArray, rows } from '../database/sql/sql.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import type { RunState } from '../runs/machine/run-state.js';
 import type { Dependency, Need } from '../runs/machine/run.js';
 import { FEW_UNSTARTED } from '../runs/storage/groups.js';
+import { countConditions, listGroups, type GroupFilter, type GroupPlace } from './group-list.js';
+import { GroupNotFound } from './groups.errors.js';
 
 const GROUPS = new EntityTable(GroupEntity);
 
 /** An edge of a graph. */
 export interface FoundEdge {
   readonly child: string;
-  readonly parentId: string;
+  /** Null: a schedule is still to make it, or has made none. */
+  readonly parentId: string | null;
   readonly isGroup: boolean;
   readonly need: Need;
   readonly outcome: 'met' | 'broken' | null;
@@ -34,6 +38,7 @@ export interface FoundMember {
   readonly state: RunState;
   readonly cause: string | null;
   readonly attempt: number;
+  readonly finishedAt: Date | null;
 }
 
 /** Seconds for which other processes leave a group alone whose members one makes. */
@@ -61,6 +66,13 @@ export class GroupRepository {
     return found ?? null;
   }
 
+  /** @throws GroupNotFound */
+  async get(id: string): Promise<GroupEntity> {
+    const found = isRunId(id) ? await this.find(id) : null;
+    if (!found) throw new GroupNotFound(id);
+    return found;
+  }
+
   async findByKey(idempotencyKey: string): Promise<GroupEntity | null> {
     const [found] = await rows<GroupEntity>(
       this.dataSource,
@@ -72,28 +84,14 @@ export class GroupRepository {
     return found ?? null;
   }
 
-  /** The newest first. */
-  list(
-    limit: number,
-    after: string | null,
-    filter: {
-      readonly state: GroupState | null;
-      readonly name: string | null;
-      readonly schedule: string | null;
-    },
-  ): Promise<GroupEntity[]> {
-    return rows(
-      this.dataSource,
-      `select ${GROUPS.select('g')}
-         from ${GROUPS.name} g
-        where ($2::uuid is null or (g.created_at, g.id) < (select a.created_at, a.id from ${GROUPS.name} a where a.id = $2::uuid))
-          and ($3::text is null or g.state = $3::text)
-          and ($4::text is null or g.name = $4::text)
-          and ($5::text is null or g.schedule_id = $5::text)
-        order by g.created_at desc, g.id desc
-        limit $1::integer`,
-      [limit, after, filter.state, filter.name, filter.schedule],
-    );
+  /** The newest first. @param place the last group of the page before */
+  async list(limit: number, place: GroupPlace | null, filter: GroupFilter): Promise<GroupEntity[]> {
+    const counting = countConditions(filter);
+    const [rarest] = counting
+      ? await rows<{ key: number }>(this.dataSource, counting.sql, counting.params)
+      : [];
+    const { sql, params } = listGroups(limit, place, filter, rarest?.key);
+    return rows(this.dataSource, sql, params);
   }
 
   /** The first members that FAILED, by index or in the order of their creation. */
@@ -121,7 +119,7 @@ export class GroupRepository {
   ): Promise<FoundMember[]> {
     return rows(
       this.dataSource,
-      `select r.id, r.state, r.cause, r.attempt
+      `select r.id, r.state, r.cause, r.attempt, r.finished_at as "finishedAt"
          from runs r
         where r.group_id = $1::uuid
           and ($2::uuid is null or r.id > $2::uuid)

@@ -33,6 +33,7 @@ import {
   RetryGroupDto,
 } from './dto/group-requests.dto.js';
 import { GroupDto, GroupGraphDto } from './dto/group.dto.js';
+import { GroupCommands } from './group-commands.js';
 import { GroupWaits } from './group-waits.js';
 import { GroupsService } from './groups.service.js';
 
@@ -54,6 +55,7 @@ const RetryRequest = createOptionalBodyDecorator((body) => readItem(RetryGroupDt
 export class GroupsController {
   constructor(
     private readonly groups: GroupsService,
+    private readonly commands: GroupCommands,
     private readonly waits: GroupWaits,
     private readonly turns: DatabaseTurns,
   ) {}
@@ -132,14 +134,18 @@ export class GroupsController {
   @TakesDatabaseTurn()
   @HttpCode(200)
   @ApiResource(GROUP_ID_PARAM)
+  @ApiIdempotencyKey('The same key with the same body cancels it once')
   @ApiBody({ type: CancelGroupDto, required: false })
-  @ApiOkResponse({ type: GroupDto, description: 'The group.' })
-  cancelGroup(
+  @ApiOkResponse({ type: GroupDto, description: 'The group.', headers: REPLAYED })
+  async cancelGroup(
     @Param('id') id: string,
     @CancelRequest() { reason }: CancelGroupDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
     @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
   ): Promise<GroupDto> {
-    return this.groups.cancel(id, reason, caller);
+    markReplayed(response, await this.commands.cancel(id, reason, caller, idempotency));
+    return this.groups.get(id);
   }
 
   /**
@@ -150,13 +156,17 @@ export class GroupsController {
   @TakesDatabaseTurn()
   @HttpCode(200)
   @ApiResource(GROUP_ID_PARAM)
+  @ApiIdempotencyKey('The same key with the same body opens each member once')
   @ApiBody({ type: RetryGroupDto, required: false })
-  @ApiOkResponse({ type: GroupDto, description: 'The group.' })
-  retryGroup(
+  @ApiOkResponse({ type: GroupDto, description: 'The group.', headers: REPLAYED })
+  async retryGroup(
     @Param('id') id: string,
     @RetryRequest() { only = 'failed' }: RetryGroupDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
     @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
   ): Promise<GroupDto> {
-    return this.groups.retry(id, only, caller);
+    markReplayed(response, await this.commands.retry(id, only, caller, idempotency));
+    return this.groups.get(id);
   }
 }

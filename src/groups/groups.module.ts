@@ -4,6 +4,7 @@ import { RunsModule } from '../runs/runs.module.js';
 import { DependenciesJob } from './ends/dependencies.job.js';
 import { DependencyRepository } from './ends/dependency.repository.js';
 import { InputSupply } from './ends/input-supply.js';
+import { GroupCommands } from './group-commands.js';
 import { GroupMetrics } from './group-metrics.js';
 import { GroupWaits } from './group-waits.js';
 import { GroupRepository } from './group.repository.js';
@@ -21,6 +22,7 @@ import { MemberRuns } from './members/member-runs.js';
   providers: [
     GroupRepository,
     GroupsService,
+    GroupCommands,
     GroupWaits,
     GroupMetrics,
     MemberRuns,

@@ -12,6 +12,9 @@ export type Advance = Pick<ScheduleEntity, 'nextAt' | 'dueAt'>;
 /** What the times of a schedule depend on. */
 export type Timing = Pick<ScheduleEntity, 'cron' | 'everyS' | 'offsetS' | 'timezone'>;
 
+/** The times and their window. */
+type Period = Timing & Pick<ScheduleEntity, 'startsAt' | 'endsAt'>;
+
 const MAX_TIMETABLES = 10_000;
 
 const compiled = new LRUCache<string, Timetable>({ max: MAX_TIMETABLES });
@@ -30,14 +33,18 @@ export function timetableOf({ cron, everyS, offsetS, timezone }: Timing): Timeta
 }
 
 /** The first time of the schedule after another one, within its period; null: there is none. */
-export function firstTime(
-  schedule: Timing & Pick<ScheduleEntity, 'startsAt' | 'endsAt'>,
-  after: Date,
-): Date | null {
+export function firstTime(schedule: Period, after: Date): Date | null {
   const { startsAt, endsAt } = schedule;
   const from = startsAt && startsAt > after ? justBefore(startsAt) : after;
   const at = timetableOf(schedule).next(from);
   return at && endsAt && at > endsAt ? null : at;
+}
+
+/** Whether two have the same times, so that those that are due stay due. */
+export function hasSameTimes(before: Period, after: Period): boolean {
+  const timesOf = ({ cron, everyS, offsetS, timezone, startsAt, endsAt }: Period) =>
+    JSON.stringify([cron, everyS, offsetS, timezone, startsAt, endsAt]);
+  return timesOf(before) === timesOf(after);
 }
 
 /** The next times of the schedule, at most `limit`. */

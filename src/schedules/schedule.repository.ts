@@ -223,6 +223,13 @@ export class ScheduleRepository {
     );
   }
 
+  /** What became of a request with this key; null: none was carried out. */
+  async findFireByKey(key: string): Promise<ScheduleFireEntity | null> {
+    const sql = `select ${FIRES.select('f')} from ${FIRES.name} f where f.idempotency_key = $1::text`;
+    const [found = null] = await rows<ScheduleFireEntity>(this.dataSource, sql, [key]);
+    return found;
+  }
+
   /** Schedules that are due by the database's clock, which other processes leave alone for a while. */
   takeDue(limit: number): Promise<TakenSchedule[]> {
     return rows(

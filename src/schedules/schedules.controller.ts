@@ -22,7 +22,9 @@ import { NAME } from '../definitions/dto/create-definition.dto.js';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { CreateRunQueryDto } from '../runs/dto/run-requests.dto.js';
+import { ApiIdempotencyKey, IdempotencyOf, markReplayed, REPLAYED } from '../runs/http/idempotency.js';
 import { answerPage } from '../runs/http/json-stream.js';
+import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { BackfillResultDto, ScheduleDto, ScheduleFireDto, SchedulePreviewDto } from './dto/schedule.dto.js';
 import {
   BackfillScheduleDto,
@@ -182,9 +184,17 @@ export class SchedulesController {
    */
   @Post(':id/trigger')
   @ApiResource(SCHEDULE_ID_PARAM)
-  @ApiCreatedResponse({ type: ScheduleFireDto, description: 'What became of it.' })
-  triggerSchedule(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<ScheduleFireDto> {
-    return this.fires.trigger(id, caller);
+  @ApiIdempotencyKey('It is fired once')
+  @ApiCreatedResponse({ type: ScheduleFireDto, description: 'What became of it.', headers: REPLAYED })
+  async triggerSchedule(
+    @Param('id') id: string,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<ScheduleFireDto> {
+    const { fire, replayed } = await this.fires.trigger(id, caller, idempotency);
+    markReplayed(response, replayed);
+    return fire;
   }
 
   /**

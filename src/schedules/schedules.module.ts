@@ -2,6 +2,9 @@ import { Module } from '@nestjs/common';
 import { DefinitionsModule } from '../definitions/definitions.module.js';
 import { GroupsModule } from '../groups/groups.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { AwaitedTimeRepository } from './awaited/awaited-time.repository.js';
+import { AwaitedTimes } from './awaited/awaited-times.js';
+import { AwaitedTimesJob } from './awaited/awaited-times.job.js';
 import { FiresService } from './fires/fires.service.js';
 import { ScheduleBodies } from './fires/schedule-bodies.js';
 import { RequestedFires } from './fires/requested-fires.js';
@@ -23,6 +26,9 @@ import { SchedulesService } from './schedules.service.js';
     RequestedFires,
     ScheduleMetrics,
     SchedulesJob,
+    AwaitedTimeRepository,
+    AwaitedTimes,
+    AwaitedTimesJob,
   ],
 })
 export class SchedulesModule {}

@@ -3,6 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { nearestName } from '@longshore/common/nearest-name';
 import type { Caller } from '../auth/access.js';
 import { recordChange, type Author } from '../auth/audit-log.js';
+import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import { DomainError, InvalidRequest, linesOf } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { Page } from '../database/sql/read-page.js';
@@ -23,10 +24,12 @@ import type {
   PutScheduleDto,
   TimesDto,
 } from './dto/schedule-requests.dto.js';
+import { AWAITED_TIMES } from './awaited/awaited-times.job.js';
 import { ScheduleBodies } from './fires/schedule-bodies.js';
+import { FiresService } from './fires/fires.service.js';
 import { SERVICE } from './fires/schedule-ledger.js';
 import { ScheduleRepository, type StoredSchedule } from './schedule.repository.js';
-import { advanceTo, firstTime, type Timing } from './schedule-times.js';
+import { advanceTo, firstTime, hasSameTimes } from './schedule-times.js';
 import { ScheduleNotFound } from './schedules.errors.js';
 import { compileTimes } from './times/compile-times.js';
 import { formatNominal } from './times/nominal-time.js';
@@ -51,6 +54,8 @@ export class SchedulesService {
     private readonly dataSource: DataSource,
     private readonly schedules: ScheduleRepository,
     private readonly bodies: ScheduleBodies,
+    private readonly fires: FiresService,
+    private readonly scheduler: JobScheduler,
   ) {}
 
   /** Stores a schedule, or replaces it. @param isDryRun only tells what would be stored @throws InvalidRequest */
@@ -64,10 +69,11 @@ export class SchedulesService {
     const { stored, created } = await this.dataSource.transaction(async (manager) => {
       await this.schedules.lock(manager, id);
       const before = await this.schedules.find(id, manager);
+      await this.bodies.checkNamed(manager, { ...given, id });
       const now = await currentTime(manager);
       const isPaused = body.paused ?? (before !== null && before.pausedAt !== null);
-      const keepsTimes = before !== null && before.nextAt !== null && hasSameTimes(before, given);
-      const nextAt = isPaused ? null : keepsTimes ? before.nextAt : firstTime(given, now);
+      const hadThem = before !== null && hasSameTimes(before, given);
+      const nextAt = isPaused ? null : ((hadThem ? before.nextAt : null) ?? firstTime(given, now));
       const pause = isPaused ? pauseOf(before, now, by) : NO_PAUSE;
       const after: StoredSchedule = {
         ...given,
@@ -81,9 +87,17 @@ export class SchedulesService {
         updatedBy: by.keyId,
         updatedByName: by.name,
         failuresSince: before && before.pausedAt === null ? before.failuresSince : now,
+        timesSince: hadThem ? before.timesSince : now,
         ...advanceTo({ id, jitterS: given.jitterS }, nextAt),
       };
       if (isDryRun) return { stored: { ...NO_FIRES, ...before, ...after }, created: false };
+      if (before && nextAt !== before.nextAt)
+        await this.fires.miss(
+          manager,
+          before,
+          now,
+          isPaused ? PAUSED : 'were due when the schedule got other times',
+        );
       const schedule = await this.schedules.put(manager, after, now);
       await recordChange(manager, by, {
         action: before ? 'schedule.replace' : 'schedule.create',
@@ -93,6 +107,7 @@ export class SchedulesService {
       });
       return { stored: schedule, created: before === null };
     });
+    if (!isDryRun) this.scheduler.runWithin(AWAITED_TIMES, 0);
     return { schedule: await this.#show(stored), created };
   }
 
@@ -142,6 +157,7 @@ export class SchedulesService {
         after: {},
       });
     });
+    this.scheduler.runWithin(AWAITED_TIMES, 0);
   }
 
   /** While it is paused nothing is due. A second pause has its note. @throws ScheduleNotFound */
@@ -149,6 +165,7 @@ export class SchedulesService {
     const paused = await this.#change(id, (manager, before, now) =>
       this.#pause(manager, before, { now, note, by }),
     );
+    this.scheduler.runWithin(AWAITED_TIMES, 0);
     return this.#show(paused);
   }
 
@@ -160,6 +177,7 @@ export class SchedulesService {
       const now = await currentTime(manager);
       await this.#pause(manager, before, { now, note: failingNote(before), by: null });
     });
+    this.scheduler.runWithin(AWAITED_TIMES, 0);
   }
 
   /** Goes on from now: times of the pause are not made up for. @throws ScheduleNotFound */
@@ -200,6 +218,7 @@ export class SchedulesService {
     { now, note, by }: { readonly now: Date; readonly note: string | null; readonly by: Author | null },
   ): Promise<ScheduleEntity> {
     const { id } = before;
+    await this.fires.miss(manager, before, now, (by === null ? note : null) ?? PAUSED);
     const after = {
       ...before,
       pausedAt: now,
@@ -294,9 +313,12 @@ type Definition = Omit<
   | 'updatedByName'
   | keyof typeof NO_PAUSE
   | 'failuresSince'
+  | 'timesSince'
   | 'nextAt'
   | 'dueAt'
 >;
+
+const PAUSED = 'were due when the schedule was paused';
 
 const NO_PAUSE = { pausedAt: null, pausedNote: null, pausedByName: null } as const;
 
@@ -316,20 +338,6 @@ function pauseOf(before: ScheduleEntity | null, now: Date, by: Author) {
     return { pausedAt: now, pausedNote: null, pausedByName: by.name };
   const { pausedAt, pausedNote, pausedByName } = before;
   return { pausedAt, pausedNote, pausedByName };
-}
-
-/** Whether it has the same times, so that those that are due stay due. */
-function hasSameTimes(before: Definition, after: Definition): boolean {
-  const timesOf = ({
-    cron,
-    everyS,
-    offsetS,
-    timezone,
-    startsAt,
-    endsAt,
-  }: Timing & Pick<Definition, 'startsAt' | 'endsAt'>) =>
-    JSON.stringify([cron, everyS, offsetS, timezone, startsAt, endsAt]);
-  return timesOf(before) === timesOf(after);
 }
 
 /** @throws InvalidRequest */

@@ -1,6 +1,8 @@
 import type { DataSource } from 'typeorm';
 import type { WebhookEntity } from '../database/entities/webhook.entity.js';
 import { rows } from '../database/sql/sql.js';
+import { shownCause } from '../runs/dto/op-run.dto.js';
+import type { RunState } from '../runs/machine/run-state.js';
 import type { RunFacts, RunMoment } from './message.js';
 
 /** Bytes of outputs that are sent. */
@@ -15,13 +17,13 @@ export async function readRunFacts(
   { include, events }: Pick<WebhookEntity, 'include' | 'events'>,
   moments: readonly RunMoment[],
 ): Promise<(RunFacts | null)[]> {
-  const found = await rows<RunFacts & { readonly found: boolean }>(
+  const found = await rows<RunFacts & { readonly found: boolean; readonly endState: RunState }>(
     dataSource,
     `select r.id is not null as found, r.name, r.labels, r.image, r.topic,
             r.definition_id as "definitionId", r.definition_version as "definitionVersion",
             r.schedule_id as "scheduleId", r.schedule_time as "scheduleTime", r.created_at as "createdAt",
             r.group_id as "groupId", r.group_ref as "groupRef", r.array_index as "arrayIndex",
-            c.error_message as "errorMessage", c.cause, c.exit_code as "exitCode",
+            c.error_message as "errorMessage", c.cause, c.state as "endState", c.exit_code as "exitCode",
             c.started_at as "startedAt", c.finished_at as "finishedAt",
             case when $5::boolean and octet_length(c.outputs::text) <= ${MAX_OUTPUTS} then c.outputs end as outputs,
             $6::boolean and e.type = 'COMPLETED' and coalesce((
@@ -66,12 +68,12 @@ export async function readRunFacts(
        left join runs r on r.id = e.run_id
        left join attempts a on a.run_id = e.run_id and a.attempt = e.attempt
        left join lateral (
-              select r.error_message, case when r.state = 'FAILED' then r.cause end as cause,
+              select r.error_message, r.cause, r.state,
                      case when r.state = 'FAILED' then r.exit_code end as exit_code, r.started_at, r.finished_at,
                      coalesce(r.outputs, r.outputs_template) as outputs, r.first_event
                where a.run_id is null
                union all
-              select a.error_message, a.cause, a.exit_code, a.started_at, a.finished_at,
+              select a.error_message, a.cause, a.state, a.exit_code, a.started_at, a.finished_at,
                      coalesce(a.outputs, r.outputs_template), a.first_event
                where a.run_id is not null
             ) c on true
@@ -85,5 +87,7 @@ export async function readRunFacts(
       events.includes('run.recovered'),
     ],
   );
-  return found.map((row) => (row.found ? row : null));
+  return found.map(({ found: isFound, endState: state, ...facts }) =>
+    isFound ? { ...facts, cause: shownCause({ state, cause: facts.cause }) } : null,
+  );
 }

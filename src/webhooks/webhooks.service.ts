@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 import { readTime } from '@longshore/common/json/read-time';
+import { AddressRefused } from '@longshore/common/public-addresses';
 import type { Author } from '../auth/audit-log.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
 import { isRunId } from '../runs/machine/new-id.js';
-import { AddressRefused, EndpointAddresses } from './delivery/endpoint-addresses.js';
+import { EndpointAddresses } from './delivery/endpoint-addresses.js';
 import {
   toColumns,
   toNewColumns,

@@ -15,7 +15,10 @@ export const SCHEDULED_FOR = 'SERVICE_SCHEDULED_FOR';
 export const ARRAY_INDEX = 'SERVICE_ARRAY_INDEX';
 export const ARRAY_SIZE = 'SERVICE_ARRAY_SIZE';
 
-const RESERVED = [...WORKER_VARIABLES, SCHEDULED_FOR, ARRAY_INDEX, ARRAY_SIZE];
+/** What stands before the paths of `artifacts` for a program: nothing in a container, a folder of the attempt for a process. */
+export const FILES_ROOT = 'SERVICE_FILES_ROOT';
+
+const RESERVED = [...WORKER_VARIABLES, SCHEDULED_FOR, ARRAY_INDEX, ARRAY_SIZE, FILES_ROOT];
 
 /** The name of an environment variable that a run may set: as Kubernetes takes them. */
 export const VARIABLE_NAME = {

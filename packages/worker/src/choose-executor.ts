@@ -1,7 +1,10 @@
+import { join } from 'node:path';
 import type { Logger } from 'pino';
+import { fetchAddresses } from './artifacts/download.js';
+import { FileCache } from './artifacts/file-cache.js';
 import { type GpuReading, detectResources, limitResources, readGpus } from './claims/resources.js';
 import type { Executor, ExecutorHost } from './execution/run-execution.js';
-import type { TakenIdentity } from './process/worker-identity.js';
+import { fileNameOf, type TakenIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import type { EngineSettings, WorkerSettings } from './settings/worker-settings.js';
@@ -41,7 +44,7 @@ export type OpenLauncher = (engine: EngineSettings, choice: ExecutorChoice) => P
  * @throws SettingsError, or an Error fit for the operator, when it cannot be used
  */
 export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExecutor | null> {
-  const { settings, workerId, instance, isSuccessor, env, logger } = choice;
+  const { settings, workerId, instance, isSuccessor, stateFolder, env, logger } = choice;
   if (settings.engine !== null) {
     const { openLauncher }: { openLauncher: OpenLauncher } = await import(LAUNCHERS);
     return await openLauncher(settings.engine, choice);
@@ -53,7 +56,19 @@ export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExec
   logger.info({ runtime: runtime.name, resources }, 'runs are executed on this machine');
   const { maxRuns, needsRamLimit } = settings;
   const readAgain = gpuIds?.length === 0 ? () => Promise.resolve(NO_GPUS) : readGpus;
-  const options = { runtime, resources, readGpus: readAgain, gpuIds, needsRamLimit, maxRuns, isSuccessor };
+  const cache = new FileCache(join(stateFolder, 'files', fileNameOf(workerId)), settings.maxCacheBytes);
+  await cache.open();
+  const files = { cache, addresses: fetchAddresses(settings.fetchNetworks) };
+  const options = {
+    runtime,
+    resources,
+    readGpus: readAgain,
+    gpuIds,
+    needsRamLimit,
+    maxRuns,
+    isSuccessor,
+    files,
+  };
   return {
     create: (host) => new LocalExecutor(host, options),
     close: async () => undefined,

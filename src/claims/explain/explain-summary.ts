@@ -97,12 +97,14 @@ function situation(explanation: Explanation, background: Background): string {
 
 function awaiting(ends: RunExplanationDto['waiting_for'], total: number): string {
   if (ends.length === 0) return 'All that it depends on has ended: its inputs are being read from outputs.';
-  const names = ends.slice(0, MAX_IDS).map(({ run, group, state }) => {
+  const names = ends.slice(0, MAX_IDS).map(({ run, group, state, schedule, nominal_at: at }) => {
+    if (run === null) return `what schedule '${schedule}' makes for ${at} (not made yet)`;
     const name = run === undefined ? `group ${group}` : `run ${run}`;
-    return `${name} (${state ?? 'removed'})`;
+    const source = schedule === undefined ? '' : ` of schedule '${schedule}'`;
+    return `${name}${source} (${state ?? 'removed'})`;
   });
   const more = ends.length - names.length;
-  const kinds = ends.every(({ run }) => run !== undefined) ? 'runs' : 'runs and groups';
+  const kinds = ends.every(({ run }) => typeof run === 'string') ? 'runs' : 'runs and groups';
   const of = total === 1 ? '' : `${ends.length} of ${total} ${kinds}: `;
   return `Waits for ${of}${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`;
 }

@@ -45,6 +45,8 @@ export type SameIndex = Readonly<{ group: string; when: 'completed' | 'failed' |
   where: "((state = 'open'::text) AND (schedule_id IS NOT NULL))",
 })
 @Index('groups_listed', ['createdAt', 'id'])
+@Index('groups_by_state', ['state', 'createdAt', 'id'])
+@Index('groups_by_name', ['name', 'createdAt', 'id'], { where: '(name IS NOT NULL)' })
 export class GroupEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'groups_pkey' }) id: string;
   @Column('text', { nullable: true }) name: string | null;
@@ -96,14 +98,30 @@ export class GroupEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at', nullable: true }) dueAt: Date | null;
 }
 
+/** A row of `group_terms`: lists find a group by its label `term`, `label:KEY` or `label:KEY=VALUE`. */
+@Entity('group_terms')
+@Index('group_terms_in_lists', ['term', 'createdAt', 'groupId'])
+export class GroupTermEntity {
+  @PrimaryColumn('uuid', { name: 'group_id', primaryKeyConstraintName: 'group_terms_pkey' })
+  @ForeignKey(() => GroupEntity, { name: 'group_terms_group_id_fkey', onDelete: 'CASCADE' })
+  groupId: string;
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'group_terms_pkey' }) term: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+}
+
 /** A row of `dependencies`: a run or an array waits for the end of a run or group. */
 @Entity('dependencies')
 @Check('dependencies_child_check', '(child_run is null) <> (child_group is null)')
 @Check('dependencies_need_check', "need in ('completed', 'failed', 'ended')")
 @Check('dependencies_outcome_check', "outcome in ('met', 'broken')")
+@Check('dependencies_parent_check', 'parent_id is not null or schedule_id is not null')
+@Check('dependencies_time_check', '(schedule_id is null) = (nominal_at is null)')
 @Index('dependencies_of_group', ['childGroup'], { where: '(child_group IS NOT NULL)' })
 @Index('dependencies_of_run', ['childRun'], { where: '(child_run IS NOT NULL)' })
 @Index('dependencies_on', ['parentId', 'outcome', 'id'])
+@Index('dependencies_on_times', ['scheduleId', 'nominalAt', 'id'], {
+  where: '((parent_id IS NULL) AND (outcome IS NULL))',
+})
 export class DependencyEntity {
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
@@ -117,8 +135,8 @@ export class DependencyEntity {
   @Column('uuid', { name: 'child_group', nullable: true })
   @ForeignKey(() => GroupEntity, { name: 'dependencies_child_group_fkey', onDelete: 'CASCADE' })
   childGroup: string | null;
-  /** A run or group, which may have been removed. */
-  @Column('uuid', { name: 'parent_id' }) parentId: string;
+  /** A run or group, which may have been removed; null: the schedule has made none for the time so far. */
+  @Column('uuid', { name: 'parent_id', nullable: true }) parentId: string | null;
   @Column('boolean', { name: 'is_group' }) isGroup: boolean;
   /** What its end must be. */
   @Column('text') need: 'completed' | 'failed' | 'ended';
@@ -126,6 +144,10 @@ export class DependencyEntity {
   @Column('bigint') since: string;
   /** null: it has not ended. */
   @Column('text', { nullable: true }) outcome: 'met' | 'broken' | null;
+  /** The schedule whose run or group is meant, which may have been removed; null: it was named by its id. */
+  @Column('text', { name: 'schedule_id', nullable: true }) scheduleId: string | null;
+  /** The time of that schedule. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'nominal_at', nullable: true }) nominalAt: Date | null;
 }
 
 /**

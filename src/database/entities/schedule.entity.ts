@@ -69,6 +69,8 @@ export class ScheduleEntity {
   @Column('text', { name: 'paused_by_name', nullable: true }) pausedByName: string | null;
   /** Runs that were created before do not count for `pauseAfterFailures`. */
   @Column({ type: 'timestamptz', precision: 3, name: 'failures_since' }) failuresSince: Date;
+  /** When it was made, or got other times; earlier ones are none of it. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'times_since' }) timesSince: Date;
   /** The first time that has not been accounted for; null: none will be due. */
   @Column({ type: 'timestamptz', precision: 3, name: 'next_at', nullable: true }) nextAt: Date | null;
   /** When a process is to look at it: `nextAt` with the jitter, or later while a process does. */
@@ -95,6 +97,13 @@ export class ScheduleEntity {
 @Check('schedule_fires_range_check', 'until_at >= nominal_at')
 @Check('schedule_fires_target_check', "num_nonnulls(run_id, group_id) = (outcome = 'created')::integer")
 @Index('schedule_fires_by_schedule', ['scheduleId', 'id'])
+@Index('schedule_fires_by_key', ['idempotencyKey'], {
+  unique: true,
+  where: '(idempotency_key IS NOT NULL)',
+})
+@Index('schedule_fires_missed', ['scheduleId', 'nominalAt'], {
+  where: "(outcome = 'skipped_missed'::text)",
+})
 @Index('schedule_fires_once', ['scheduleId', 'nominalAt'], {
   unique: true,
   where: "(outcome <> 'skipped_missed'::text)",
@@ -127,4 +136,7 @@ export class ScheduleFireEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'fired_at' }) firedAt: Date;
   /** As `events.commit_order`. */
   @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
+  /** Key of the request that triggered it, with that of the caller; null: none. */
+  @Column('text', { name: 'idempotency_key', nullable: true }) idempotencyKey: string | null;
+  @Column('text', { name: 'request_hash', nullable: true }) requestHash: string | null;
 }

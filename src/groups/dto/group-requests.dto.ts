@@ -13,7 +13,7 @@ import {
   SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
+import { QueryInteger, QueryString, QueryTextList } from '../../common/http/validation/query-decorators.js';
 import {
   GROUP_STATES,
   ON_FAILURES,
@@ -21,7 +21,12 @@ import {
   type OnFailure,
 } from '../../database/entities/group.entity.js';
 import { DependencyDto, MAX_DEPENDENCIES } from '../../runs/dto/dependency.dto.js';
-import { LabelsField, RUN_NAME } from '../../runs/dto/execution-options.dto.js';
+import {
+  LABEL_FILTER,
+  LabelsField,
+  MAX_LABEL_FILTERS,
+  RUN_NAME,
+} from '../../runs/dto/execution-options.dto.js';
 import type { LabelChanges } from '../../runs/machine/run.js';
 
 /** Members of a group of runs, and of an array, at most. */
@@ -191,6 +196,14 @@ export class ListGroupsQueryDto {
   @IsOptional()
   @QueryString()
   schedule?: string;
+
+  /**
+   * `key=value` or `key`: groups with this label. May be given up to 5 times: different keys must all match, of several values of
+   * one key any. @example ["team=vision"]
+   */
+  @IsOptional()
+  @QueryTextList(LABEL_FILTER, { max: MAX_LABEL_FILTERS })
+  label?: string[];
 }
 
 export class GetGroupQueryDto {

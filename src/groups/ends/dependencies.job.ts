@@ -10,7 +10,7 @@ import { RunJournal } from '../../runs/journal/run-journal.js';
 import { isMet } from '../../runs/machine/run.js';
 import type { BrokenDependency } from '../../runs/machine/run-command.js';
 import { OWNER } from '../members/array-members.js';
-import type { SeenEdge } from '../group-changes.js';
+import { whyStopped, type SeenEdge } from '../group-changes.js';
 import { AT_ONCE, DEPENDENCIES, GROUP_MEMBERS, TAKEN_OVER_MS } from '../members/groups.job.js';
 import {
   DEPENDENCY_LEDGER,
@@ -35,7 +35,7 @@ interface DecidedEdge {
 interface Told {
   met: number;
   mended: number;
-  broken: BrokenDependency | undefined;
+  broken: Extract<BrokenDependency, { parentId: string }> | undefined;
 }
 
 /** Tells runs and arrays that wait of the ends that they wait for. */
@@ -107,7 +107,11 @@ export class DependenciesJob implements OnModuleInit, OnModuleDestroy {
     }
     const cancelled = await this.#cancelled(runs);
     for (const edge of [...cancelled.values()].flat()) if (!outcomes.has(edge.id)) seen.push(edge);
-    const told = [...arrays].map(([id, { mended, broken = null }]) => ({ id, isMended: mended > 0, broken }));
+    const told = [...arrays].map(([id, { mended, broken }]) => ({
+      id,
+      isMended: mended > 0,
+      broken: broken ? whyStopped(broken) : null,
+    }));
     await this.journal.carryOut(
       {
         ledger: DEPENDENCY_LEDGER,

@@ -6,7 +6,8 @@ import type { DependencyEntity } from '../../database/entities/group.entity.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
 import type { Changes } from '../../runs/journal/decide-group.js';
-import { lockEdges, openArray, stopGroup, whyStopped, type SeenEdge } from '../group-changes.js';
+import { SINCE_NOW } from '../../runs/storage/groups.js';
+import { lockEdges, openArray, stopGroup, type SeenEdge } from '../group-changes.js';
 
 /** A run or group that has ended, and a dependency on it; `id` is null if there is none any more. */
 export type FoundEnd = {
@@ -39,6 +40,7 @@ export interface ParentRun {
 
 /** A value of the outputs of a member; null: there is none. */
 export interface MemberValue {
+  readonly id: string;
   readonly ref: string | null;
   readonly state: string;
   readonly text: string | null;
@@ -55,6 +57,8 @@ export type DependencyRecord =
       readonly seen: readonly SeenEdge[];
       readonly outcomes: readonly { readonly id: string; readonly outcome: 'met' | 'broken' }[];
       readonly arrays: readonly ToldArray[];
+      /** Dependencies on times of schedules whose runs and groups are there now; undefined: none. */
+      readonly made?: readonly MadeParent[];
     }
   | { readonly kind: 'inputs'; readonly runId: string; readonly inputs: JsonObject | null };
 
@@ -63,7 +67,16 @@ export interface ToldArray {
   readonly id: string;
   /** Whether dependencies are met now that were broken before. */
   readonly isMended: boolean;
-  readonly broken: { readonly parentId: string; readonly isGroup: boolean } | null;
+  /** Why it gets no members, for people; null: it may get some. */
+  readonly broken: string | null;
+}
+
+/** The run or group that a schedule has made for a time. */
+export interface MadeParent {
+  /** Of the dependency. */
+  readonly id: string;
+  readonly parentId: string;
+  readonly isGroup: boolean;
 }
 
 export const EDGES_PER_PAGE = 100;
@@ -136,7 +149,7 @@ export class DependencyRepository {
   listValues(groupId: string, path: readonly string[]): Promise<MemberValue[]> {
     return rows(
       this.dataSource,
-      `select r.group_ref as ref, r.state, (coalesce(r.outputs, r.outputs_template) #> $2::text[])::text as text
+      `select r.id, r.group_ref as ref, r.state, (coalesce(r.outputs, r.outputs_template) #> $2::text[])::text as text
          from runs r
         where r.group_id = $1::uuid
         order by r.array_index, r.group_ref`,
@@ -205,6 +218,8 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
     if (finished.length > 0)
       await execute(manager, `delete from dependency_ends where id = any($1::bigint[])`, [finished]);
     for (const array of told.flatMap((record) => record.arrays)) await tell(manager, array);
+    const made = told.flatMap((record) => record.made ?? []);
+    if (made.length > 0) await follow(manager, made);
     if (supplied.length === 0) return;
     const inputs = unnestRows({ id: 'uuid', inputs: 'json' }, supplied);
     await execute(
@@ -212,6 +227,7 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
       `update runs r
           set inputs = v.inputs,
               has_sources = null,
+              has_files = case when v.inputs::text like '%"$artifact"%' then true else r.has_files end,
               size = r.size + octet_length(v.inputs::text) - octet_length(r.inputs::text)
          from ${inputs.sql}
         where r.id = v.id`,
@@ -222,8 +238,48 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
 
 /** An array gets members when all have ended that it waits for, and none if one ended otherwise than it needs. */
 async function tell(manager: EntityManager, { id, isMended, broken }: ToldArray): Promise<void> {
-  if (broken) await stopGroup(manager, id, 'dependency', whyStopped(broken));
+  if (broken !== null) await stopGroup(manager, id, 'dependency', broken);
   else await openArray(manager, id, isMended ? 'dependency' : null);
+}
+
+/**
+ * Dependencies get their parents; the ends of those that have ended are to be told. Rows of runs are locked by `depend`, those of
+ * groups here. A parent that was removed has ended in a state that is not known.
+ */
+async function follow(manager: EntityManager, made: readonly MadeParent[]): Promise<void> {
+  const groups = made.filter(({ isGroup }) => isGroup).map(({ parentId }) => parentId);
+  if (groups.length > 0)
+    await execute(
+      manager,
+      `update groups
+          set dependents = dependents + 1
+        where id in (select id from groups where id = any($1::uuid[]) order by id for update)`,
+      [plainArray(groups)],
+    );
+  const parents = unnestRows(
+    { id: 'bigint', parent_id: 'uuid', is_group: 'boolean' },
+    made.map(({ id, parentId, isGroup }) => ({ id, parent_id: parentId, is_group: isGroup })),
+  );
+  await execute(
+    manager,
+    `update dependencies d
+        set parent_id = v.parent_id,
+            is_group = v.is_group,
+            since = ${SINCE_NOW}
+       from ${parents.sql}
+      where d.id = v.id`,
+    parents.params,
+  );
+  await execute(
+    manager,
+    `insert into dependency_ends (parent_id, is_group, state, reopens)
+     select distinct v.parent_id, v.is_group, coalesce(r.state, g.state, 'REMOVED'), false
+       from ${parents.sql}
+       left join runs r on not v.is_group and r.id = v.parent_id
+       left join groups g on v.is_group and g.id = v.parent_id
+      where case when v.is_group then g.state is distinct from 'open' else r.id is null or r.finished_at is not null end`,
+    parents.params,
+  );
 }
 
 export const DEPENDENCY_LEDGER = new DependencyLedger();

@@ -3,6 +3,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { DefinitionRepository } from '../../definitions/definition.repository.js';
 import { completeInputs } from '../../definitions/input-specs.js';
+import { replaceReferencesIn } from '../../runs/options/artifact-references.js';
 import {
   isSource,
   readSource,
@@ -73,7 +74,8 @@ function keyOf(source: OutputSource): string {
 }
 
 function valueOfRun({ parentId, path, fallback }: OutputSource, run: ParentRun | undefined): Value {
-  const text = (run?.hasEnded && textAt(run.outputs, path)) || fallback;
+  const found = run?.hasEnded === true ? textAt(run.outputs, path) : undefined;
+  const text = found === undefined ? fallback : withRun(found, parentId);
   if (text !== undefined) return { text };
   if (!run) return { problem: `run ${parentId} was removed` };
   return {
@@ -87,8 +89,8 @@ function valueOfRun({ parentId, path, fallback }: OutputSource, run: ParentRun |
 function valueOfGroup({ parentId, path, fallback }: OutputSource, members: readonly MemberValue[]): Value {
   if (members.length === 0)
     return fallback === undefined ? { problem: `group ${parentId} has no members` } : { text: fallback };
-  const texts = members.map(({ state, text }) =>
-    state === 'COMPLETED' ? (text ?? fallback) : (fallback ?? 'null'),
+  const texts = members.map(({ id, state, text }) =>
+    state === 'COMPLETED' ? (text === null ? fallback : withRun(text, id)) : (fallback ?? 'null'),
   );
   const missing = texts.indexOf(undefined);
   if (missing >= 0) {
@@ -97,6 +99,13 @@ function valueOfGroup({ parentId, path, fallback }: OutputSource, members: reado
   }
   if (members[0]?.ref === null) return { text: `[${texts.join(',')}]` };
   return { text: `{${texts.map((text, n) => `${stringifyJson(members[n]?.ref ?? '')}:${text}`).join(',')}}` };
+}
+
+/** What a run has left is, for another one, an artifact of that run. */
+function withRun(text: string, run: string): string {
+  return replaceReferencesIn(text, (name) => ({
+    $artifact: typeof name === 'string' ? { run, name } : name,
+  }));
 }
 
 function pointerOf(path: readonly string[]): string {

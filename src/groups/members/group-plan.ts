@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common
 import { nearestName } from '@longshore/common/nearest-name';
 import { textProblem } from '../../common/http/validation/dto-decorators.js';
 import { NAME } from '../../definitions/dto/create-definition.dto.js';
+import { mapEntries } from '../../runs/options/run-artifacts.js';
 import { nameRuns } from '../../runs/options/output-sources.js';
 
 /** A member of a group that is to be made. */
@@ -57,8 +58,17 @@ export function planMembers(
           return { ...other, run: id ?? '' };
         })
       : dependsOn;
-    const { inputs } = rest;
+    const { inputs, artifacts } = rest;
     const ref = refs[at] ?? '';
+    const sourceOf = (source: JsonValue | undefined, path: string): JsonValue => {
+      if (!isJsonObject(source) || typeof source['ref'] !== 'string') return source ?? null;
+      const { ref: named, ...others } = source;
+      const place = `runs[${at}].artifacts.in.${path}.ref`;
+      const run = idOf(named, place);
+      if (run !== undefined && !own.includes(named))
+        problems.push(`${place}: '${named}' is not in depends_on`);
+      return { ...others, run: run ?? '' };
+    };
     parents.set(ref, own);
     return {
       ref,
@@ -72,6 +82,10 @@ export function planMembers(
             idOf(source, `runs[${at}].inputs.${name}.$from.ref`),
           ),
         }),
+        ...(isJsonObject(artifacts) &&
+          isJsonObject(artifacts['in']) && {
+            artifacts: { ...artifacts, in: mapEntries(artifacts['in'], sourceOf) },
+          }),
       },
     };
   });
@@ -82,8 +96,8 @@ export function planMembers(
   return { members: order.refs.flatMap((ref) => byRef.get(ref) ?? []) };
 }
 
-/** Names so that each comes after its parents; or names of which each waits for the next, and the last for the first. */
-function inOrder(
+/** Names so that each comes after its parents, all of which are among them; or names of which each waits for the next, and the last for the first. */
+export function inOrder(
   parents: ReadonlyMap<string, readonly string[]>,
 ): { readonly refs: readonly string[] } | { readonly cycle: readonly string[] } {
   const children = new Map<string, string[]>();

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
@@ -15,6 +16,7 @@ import {
   areTooMany,
   MAX_LABELS,
   mergeLabels,
+  type AwaitedTime,
   type Dependency,
   type LabelChanges,
 } from '../../runs/machine/run.js';
@@ -29,8 +31,8 @@ import type { ArrayBody } from './array-members.js';
 import { planMembers } from './group-plan.js';
 import { bodyOfMember, problemsOf, MemberRuns, type MemberContext } from './member-runs.js';
 
-/** Entries of the inputs of an array that are checked when it is created; the others are when their members are made. */
-const CHECKED_INPUTS = 100;
+/** Entries of the inputs of an array that are checked at once; other requests go on between. */
+const CHECKED_AT_ONCE = 100;
 
 /** Who makes a group, and for what. */
 export interface GroupOrigin {
@@ -50,6 +52,8 @@ export interface PlannedGroup {
   readonly group: NewGroup;
   readonly creations: readonly BatchCreation[];
   readonly dependsOn: readonly Dependency[];
+  /** Times of schedules for whose runs and groups an array waits; undefined: none. */
+  readonly awaitedTimes?: readonly AwaitedTime[];
 }
 
 /** Makes groups of bodies, without storing them. */
@@ -142,22 +146,28 @@ export class GroupPlanner {
     const dependsOn = readDependencies(others);
     await this.checkKnown(dependsOn);
     const problems = new Problems();
-    const first = inputs?.slice(0, CHECKED_INPUTS) ?? [undefined];
     const all = [...others, ...sameIndex].map(({ run: parent, group: parentGroup, when }) => ({
       ...(parent !== undefined && { run: parent }),
       ...(parentGroup !== undefined && { group: parentGroup }),
       ...(when !== undefined && { when }),
     }));
-    for (const [index, own] of first.entries()) {
+    const check = async (own: JsonObject | undefined, index: number): Promise<readonly string[]> => {
       const body = bodyOfMember(run, own);
       const member = hasSources(body['inputs']) ? { ...body, depends_on: all } : body;
       try {
         if (index === 0) await this.members.check(body, context, true);
         await this.members.make(member, newId(), { ref: null, array: { index, size: group.size } }, context);
+        return [];
       } catch (error) {
-        for (const line of problemsOf(error, inputs ? `array.inputs[${index}]` : 'array.run'))
-          problems.add(line);
+        return problemsOf(error, inputs ? `array.inputs[${index}]` : 'array.run');
       }
+    };
+    const entries = inputs ?? [undefined];
+    for (let from = 0; from < entries.length && !problems.isFull; from += CHECKED_AT_ONCE) {
+      const some = entries.slice(from, from + CHECKED_AT_ONCE);
+      const found = await Promise.all(some.map((own, n) => check(own, from + n)));
+      for (const line of found.flat()) problems.add(line);
+      await nextTurn();
     }
     problems.throwIfAny();
     const { facts, labels } = context;
@@ -208,10 +218,10 @@ export class GroupPlanner {
 }
 
 /** What the journal carries out to make a group. */
-export function batchOf({ group, creations, dependsOn }: PlannedGroup) {
+export function batchOf({ group, creations, dependsOn, awaitedTimes = [] }: PlannedGroup) {
   return {
     ledger: GROUP_LEDGER,
-    record: { kind: 'create', group, dependsOn } as const,
+    record: { kind: 'create', group, dependsOn, awaitedTimes } as const,
     creations,
     changes: dependsOn.flatMap(({ parentId: runId, isGroup }): BatchChange[] =>
       isGroup ? [] : [{ runId, command: { type: 'depend', dependents: 1 } }],

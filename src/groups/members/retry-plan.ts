@@ -16,11 +16,12 @@ export interface RetryPlan {
 /**
  * Which members are opened again: those that FAILED, and what that had cancelled; or all. A member whose dependency on a run
  * outside of them stays broken stays cancelled.
+ * @param before those do not count that have ended since, but for what the end of another member has cancelled; null: all count
  */
 export function planRetry(
   members: readonly FoundMember[],
   edges: readonly (FoundEdge & { readonly id: string })[],
-  only: 'failed' | 'all',
+  { only, before }: { readonly only: 'failed' | 'all'; readonly before: Date | null },
 ): RetryPlan {
   const byChild = new Map<string, (FoundEdge & { readonly id: string })[]>();
   for (const edge of edges) {
@@ -29,16 +30,19 @@ export function planRetry(
     own.push(edge);
   }
   const opened = new Set<string>();
+  const isOpened = (parentId: string | null): boolean => parentId !== null && opened.has(parentId);
   let left = members.filter(({ state, attempt }) => isTerminal(state) && attempt < MAX_ATTEMPTS_OF_A_RUN);
-  for (let before = -1; before !== opened.size;) {
-    before = opened.size;
-    left = left.filter(({ id, state, cause }) => {
+  for (let known = -1; known !== opened.size;) {
+    known = opened.size;
+    left = left.filter(({ id, state, cause, finishedAt }) => {
+      const isDue =
+        before === null || cause === 'dependency' || (finishedAt !== null && finishedAt <= before);
       const isCaused = state === 'CANCELLED' && cause !== null && CAUSES.has(cause);
       const isWanted = only === 'all' || state === 'FAILED' || isCaused;
       const isBroken = (byChild.get(id) ?? []).some(
-        ({ outcome, parentId }) => outcome === 'broken' && !opened.has(parentId),
+        ({ outcome, parentId }) => outcome === 'broken' && !isOpened(parentId),
       );
-      if (!isWanted || isBroken) return true;
+      if (!isDue || !isWanted || isBroken) return true;
       opened.add(id);
       return false;
     });
@@ -47,10 +51,10 @@ export function planRetry(
   const waits = new Map<string, number | null>();
   for (const id of opened) {
     const own = byChild.get(id) ?? [];
-    const again = own.filter(({ parentId }) => opened.has(parentId));
+    const again = own.filter(({ parentId }) => isOpened(parentId));
     reopened.push(...again.map((edge) => edge.id));
     const open =
-      again.length + own.filter(({ parentId, outcome }) => outcome === null && !opened.has(parentId)).length;
+      again.length + own.filter(({ parentId, outcome }) => outcome === null && !isOpened(parentId)).length;
     waits.set(id, open > 0 ? open : null);
   }
   return { waits, edges: reopened };

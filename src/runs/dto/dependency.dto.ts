@@ -49,15 +49,27 @@ export class DependencyDto {
   description: 'A run or a group that must end first: one of `run` and `group`.',
 })
 export class AwaitedEndDto {
-  @ApiProperty({ type: 'string', format: 'uuid', required: false }) run?: string;
+  /** The schedule that makes it; absent: it was named by its id. */
+  @ApiProperty({ required: false }) schedule?: string;
+  /** For which time of the schedule. */
+  @ApiProperty({ format: 'date-time', required: false }) nominal_at?: string;
+  /** Null: the schedule has not fired the time yet. */
+  @ApiProperty({ type: 'string', format: 'uuid', nullable: true, required: false }) run?: string | null;
   @ApiProperty({ type: 'string', format: 'uuid', required: false }) group?: string;
-  /** Its state now; null: it was removed. */
+  /** Its state now; null: it is not made yet, or was removed. */
   @ApiProperty({ type: 'string', nullable: true }) state: string | null;
   @ApiProperty({ enum: NEEDS, enumName: 'DependencyNeed' }) when: Need;
 }
 
-export function toAwaitedEndDto({ parentId, isGroup, state, need: when }: AwaitedEnd): AwaitedEndDto {
-  return { ...(isGroup ? { group: parentId } : { run: parentId }), state, when };
+export function toAwaitedEndDto(end: AwaitedEnd): AwaitedEndDto {
+  const { parentId, isGroup, state, need: when, scheduleId, nominalAt } = end;
+  return {
+    ...(scheduleId !== null && { schedule: scheduleId }),
+    ...(nominalAt !== null && { nominal_at: nominalAt.toISOString() }),
+    ...(isGroup && parentId !== null ? { group: parentId } : { run: parentId }),
+    state,
+    when,
+  };
 }
 
 /** A field that holds what a run waits for. */

@@ -4,7 +4,9 @@ import { IdempotencyMismatch } from '../run.errors.js';
 import { IdempotencyLedger } from './idempotency.repository.js';
 
 const bookOf = (isNew: boolean, runId: string | null = 'run'): IdempotencyLedger =>
-  new IdempotencyLedger(new Map([['key', { scope: 'key', requestHash: 'hash', runId, isNew }]]));
+  new IdempotencyLedger(
+    new Map([['key', { scope: 'key', requestHash: 'hash', runId, isNew, createdAt: new Date(0) }]]),
+  );
 const REQUEST = { scope: 'key', requestHash: 'hash' };
 
 describe('the keys of a group', () => {

@@ -13,6 +13,7 @@ export interface RegisteredKey extends Idempotency {
   readonly runId: string | null;
   /** True when this transaction made the entry. */
   readonly isNew: boolean;
+  readonly createdAt: Date;
 }
 
 // The update changes nothing: it locks an earlier row and returns it. A row that was just inserted has no xmax.
@@ -22,7 +23,7 @@ const REGISTER = `insert into idempotency_keys as k (scope, request_hash, run_id
         order by v.scope
            on conflict (scope) do update
           set scope = excluded.scope
-    returning k.scope, k.request_hash as "requestHash", k.run_id as "runId", k.xmax = 0 as "isNew"`;
+    returning k.scope, k.request_hash as "requestHash", k.run_id as "runId", k.xmax = 0 as "isNew", k.created_at as "createdAt"`;
 const NEW_KEYS = RowArrays.of<'scope' | 'requestHash' | 'runId'>(REGISTER);
 
 const INSERT_CLAIMS = `insert into idempotency_keys (scope, request_hash, claimed, created_at)
@@ -84,7 +85,7 @@ export class IdempotencyRepository {
   async find(manager: EntityManager, scope: string): Promise<RegisteredKey | null> {
     const [key] = await rows<RegisteredKey>(
       manager,
-      `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew"
+      `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew", created_at as "createdAt"
          from idempotency_keys
         where scope = $1`,
       [scope],

@@ -1,7 +1,13 @@
 import { isTerminal } from '../machine/run-state.js';
 import type { BrokenDependency } from '../machine/run-command.js';
-import { isMet, type NewRun, type Run } from '../machine/run.js';
-import { GroupDeltas, type DependencyEnd, type FoundGroup, type NewDependency } from '../storage/groups.js';
+import { isMet, type Dependency, type NewRun, type Run } from '../machine/run.js';
+import {
+  GroupDeltas,
+  toDependency,
+  type DependencyEnd,
+  type FoundGroup,
+  type NewDependency,
+} from '../storage/groups.js';
 import type { Changes } from './decide-group.js';
 
 /** What a new run waits for. */
@@ -17,12 +23,12 @@ const NOTHING: Waits = { own: [], waitsFor: null };
 
 /** @param runOf the run with an id, as the commands before leave it */
 export function waitsOf(
-  { id: childRun, dependsOn = [], hasSources }: NewRun,
+  { id: childRun, dependsOn = [], awaitedTimes = [], hasSources }: NewRun,
   runOf: (id: string) => Run | undefined,
   groups: ReadonlyMap<string, FoundGroup>,
 ): Waits {
-  if (dependsOn.length === 0) return NOTHING;
-  let open = 0;
+  if (dependsOn.length + awaitedTimes.length === 0) return NOTHING;
+  let open = awaitedTimes.length;
   let broken: BrokenDependency | undefined;
   const own = dependsOn.map(({ parentId, isGroup, need }): NewDependency => {
     const endState = isGroup ? endOfGroup(groups.get(parentId)) : endOfRun(runOf(parentId));
@@ -30,10 +36,12 @@ export function waitsOf(
     if (endState === null) open += 1;
     else if (outcome === 'broken')
       broken ??= { parentId, isGroup, reason: whyBroken({ parentId, isGroup, need }, endState) };
-    return { childRun, childGroup: null, parentId, isGroup, need, outcome };
+    const parent = { parentId, isGroup, scheduleId: null, nominalAt: null };
+    return { childRun, childGroup: null, ...parent, need, outcome };
   });
   const isReady = open === 0 && broken === undefined && hasSources !== true;
-  return { own, waitsFor: isReady ? null : open, broken };
+  const times = awaitedTimes.map((time) => toDependency({ childRun, childGroup: null }, time));
+  return { own: [...own, ...times], waitsFor: isReady ? null : open, broken };
 }
 
 function endOfRun(run: Run | undefined): string | null {
@@ -45,10 +53,7 @@ function endOfGroup(group: FoundGroup | undefined): string | null {
 }
 
 /** Why a run can never start, for people. */
-export function whyBroken(
-  { parentId, isGroup, need }: Pick<NewDependency, 'parentId' | 'isGroup' | 'need'>,
-  endState: string,
-): string {
+export function whyBroken({ parentId, isGroup, need }: Dependency, endState: string): string {
   const parent = `${isGroup ? 'Group' : 'Run'} ${parentId}`;
   return `${parent} ended as ${endState.toUpperCase()}, and this run needs that it has ${need === 'failed' ? 'FAILED' : 'COMPLETED'}`;
 }
@@ -60,7 +65,7 @@ export function waitedFor(
 ): ReadonlyMap<string, { readonly all: number; readonly open: number }> {
   const counts = new Map<string, { all: number; open: number }>();
   for (const { parentId, isGroup, outcome } of dependencies) {
-    if (outcome === 'met' || isGroup !== areGroups) continue;
+    if (parentId === null || outcome === 'met' || isGroup !== areGroups) continue;
     const count = counts.get(parentId) ?? { all: 0, open: 0 };
     counts.set(parentId, count);
     count.all += 1;

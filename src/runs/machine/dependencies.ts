@@ -8,8 +8,11 @@ import { isTerminal } from './run-state.js';
 export function decideResolve(run: Run, { met, broken }: Command<'resolve'>, t: Date): Outcome {
   if (!isHeld(run) || run.waitsFor === null) return { rejection: { reason: 'nothing-due' } };
   if (broken) {
-    const { parentId, isGroup, reason } = broken;
-    const payload = { [isGroup ? 'group_id' : 'run_id']: parentId };
+    const { reason } = broken;
+    const payload =
+      'scheduleId' in broken
+        ? { schedule: broken.scheduleId, reason }
+        : { [broken.isGroup ? 'group_id' : 'run_id']: broken.parentId };
     return cancelRun(run, serviceCancel('dependency', reason, payload), { cause: 'dependency', reason }, t);
   }
   const waitsFor = Math.max(0, run.waitsFor - met);

@@ -190,6 +190,8 @@ export type NewRun = Omit<
     readonly dependsOn?: readonly Dependency[] | undefined;
     /** Ids of files that it gets; undefined: none. */
     readonly files?: readonly string[] | undefined;
+    /** Times of schedules for whose runs and groups it waits; undefined: none. */
+    readonly awaitedTimes?: readonly AwaitedTime[] | undefined;
   };
 
 /** A file of an attempt, as it is found in the store. */
@@ -212,6 +214,13 @@ export interface Dependency {
   readonly need: Need;
 }
 
+/** A run or a group that must end first, and that a schedule makes for one of its times. */
+export interface AwaitedTime {
+  readonly scheduleId: string;
+  readonly nominalAt: Date;
+  readonly need: Need;
+}
+
 /** Whether the end of a run or group, by its state, is what those need that wait for it. */
 export function isMet(need: Need, endState: string): boolean {
   return need === 'ended' || need === endState.toLowerCase();
@@ -221,7 +230,10 @@ export function isMet(need: Need, endState: string): boolean {
 export type CreatedRun = RunRecord & Pick<RunEntity, 'request'>;
 
 /** The run as it is created. @param now the database's time */
-export function createRun({ dependsOn: _dependsOn, files: _files, ...fresh }: NewRun, now: Date): CreatedRun {
+export function createRun(
+  { dependsOn: _dependsOn, awaitedTimes: _times, files: _files, ...fresh }: NewRun,
+  now: Date,
+): CreatedRun {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
   const notBefore = waitForStart(fresh, now);
   return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };

@@ -64,10 +64,12 @@ export function readReference(value: JsonValue): InputReference | undefined {
 
 /** The value with other ones in the place of its references; numbers stay as they are written. */
 export function replaceReferences(value: JsonObject, by: (reference: JsonValue) => JsonValue): JsonObject {
-  if (!mayRefer(value)) return value;
-  return lazyObject(
-    jsonText(value).replace(REFERENCE, (_, reference: string) => JSON.stringify(by(parseJson(reference)))),
-  );
+  return mayRefer(value) ? lazyObject(replaceReferencesIn(jsonText(value), by)) : value;
+}
+
+/** As {@link replaceReferences}, of a value in JSON. */
+export function replaceReferencesIn(text: string, by: (reference: JsonValue) => JsonValue): string {
+  return text.replace(REFERENCE, (_, reference: string) => JSON.stringify(by(parseJson(reference))));
 }
 
 /** The value with other ones in the place of texts that are addresses. @param by undefined: it stays */

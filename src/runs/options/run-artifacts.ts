@@ -212,7 +212,8 @@ export function hasArtifacts(artifacts: RunArtifacts | null | undefined): boolea
   return Object.keys(artifacts?.in ?? {}).length > 0 || Object.keys(artifacts?.out ?? {}).length > 0;
 }
 
-function mapEntries<T>(
+/** The entries, each changed. */
+export function mapEntries<T>(
   entries: Readonly<Record<string, T>>,
   change: (entry: T, name: string) => T,
 ): Record<string, T> {

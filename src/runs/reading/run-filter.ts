@@ -143,7 +143,7 @@ function readTags(text: string): string[] {
 }
 
 /** The terms of labels, grouped by key; `key` alone needs no value of it. */
-function readLabels(labels: readonly string[]): string[][] {
+export function readLabels(labels: readonly string[]): string[][] {
   const byKey = new Map<string, string[]>();
   for (const label of new Set(labels)) {
     const [key = ''] = label.split('=', 1);

@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { DependencyEntity, EndedGroupState, GroupEntity } from '../../database/entities/group.entity.js';
 import { execute, plainArray, RowArrays, rows, type SqlExecutor } from '../../database/sql/sql.js';
-import type { Need } from '../machine/run.js';
+import type { AwaitedTime, Need } from '../machine/run.js';
 import { STATE_COLUMN } from '../counts/run-counts.repository.js';
 import type { RunState } from '../machine/run-state.js';
 
@@ -18,13 +18,17 @@ export interface DependencyEnd {
   readonly reopens: boolean;
 }
 
-/** A run or group that has not ended, for which another one waits. */
+/** A run or group that has not ended, or that a schedule is still to make, for which another one waits. */
 export interface AwaitedEnd {
-  readonly parentId: string;
+  /** null: it is not made yet. */
+  readonly parentId: string | null;
   readonly isGroup: boolean;
   /** null: it was removed. */
   readonly state: string | null;
   readonly need: Need;
+  /** The schedule that makes it, and for which of its times; null: it was named by its id. */
+  readonly scheduleId: string | null;
+  readonly nominalAt: Date | null;
   /** How many the other one depends on, those that have ended included. */
   readonly total: number;
 }
@@ -121,10 +125,13 @@ export class GroupDeltas {
  */
 export const SINCE_NOW = `nextval('dependency_ends_id_seq')`;
 
-const INSERT = `insert into dependencies (child_run, child_group, parent_id, is_group, need, outcome, since)
+const INSERT = `insert into dependencies (
+         child_run, child_group, parent_id, is_group, need, outcome, schedule_id, nominal_at, since
+       )
        select v.*, ${SINCE_NOW}
-         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[], $5::text[], $6::text[])
-              as v (child_run, child_group, parent_id, is_group, need, outcome)`;
+         from unnest(
+                $1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[], $5::text[], $6::text[], $7::text[], $8::timestamptz[]
+              ) as v (child_run, child_group, parent_id, is_group, need, outcome, schedule_id, nominal_at)`;
 const DEPENDENCIES = RowArrays.of<keyof NewDependency>(INSERT);
 
 const INSERT_ENDS = `insert into dependency_ends (parent_id, is_group, state, reopens)
@@ -252,7 +259,8 @@ export function listAwaited(
   const [column, id] = 'run' in child ? ['child_run', child.run] : ['child_group', child.group];
   return rows(
     executor,
-    `select d.parent_id as "parentId", d.is_group as "isGroup", coalesce(r.state, g.state) as state, d.need, d.total
+    `select d.parent_id as "parentId", d.is_group as "isGroup", coalesce(r.state, g.state) as state, d.need, d.total,
+            d.schedule_id as "scheduleId", d.nominal_at as "nominalAt"
        from (select *, (count(*) over ())::integer as total from dependencies where ${column} = $1::uuid) d
        left join runs r on not d.is_group and r.id = d.parent_id
        left join groups g on d.is_group and g.id = d.parent_id
@@ -261,6 +269,15 @@ export function listAwaited(
       limit ${SHOWN_ENDS}`,
     [id],
   );
+}
+
+/** What waits for the run or group of a time that its schedule is still to fire. */
+export function toDependency(
+  child: Pick<NewDependency, 'childRun' | 'childGroup'>,
+  { scheduleId, nominalAt, need }: AwaitedTime,
+): NewDependency {
+  const parent = { parentId: null, isGroup: false, scheduleId, nominalAt };
+  return { ...child, ...parent, need, outcome: null };
 }
 
 export async function insertDependencies(

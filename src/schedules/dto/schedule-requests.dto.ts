@@ -103,7 +103,7 @@ export class PutScheduleDto extends TimesDto {
 
   /**
    * This or `group`: the body of POST /runs, or with `definition`, and `version` unless the latest at each time is meant, that of a run of a definition; without
-   * `start_at`. In `command`, `args`, `env`, the `sub_path` of `mounts` and the texts of `inputs`, `${schedule.time}`, `${schedule.date}`,
+   * `start_at`. An entry of `depends_on` may be `{"schedule": ID, "same": "time" or "date", "when"}`. In `command`, `args`, `env`, the `sub_path` of `mounts` and the texts of `inputs`, `${schedule.time}`, `${schedule.date}`,
    * `${schedule.previous}`, `${schedule.next}`, `${run.id}` and `${run.name}` are replaced for each run, and but for `inputs` `${inputs.NAME}`, too.
    * @example {"image": "longshore/word-count", "inputs": {"text": "${schedule.date}"}}
    */
@@ -113,7 +113,7 @@ export class PutScheduleDto extends TimesDto {
 
   /**
    * The body of POST /groups, whose members are runs of the schedule; what is said of its run then holds for the group. Texts of members may
-   * also refer to what those of `run` may.
+   * also refer to what those of `run` may, and `depends_on` of members or of the array may name schedules.
    * @example {"array": {"size": 10, "run": {"image": "longshore/word-count", "args": ["${schedule.date}", "${array.index}"]}}}
    */
   @OptionalField()

@@ -30,11 +30,11 @@ export type DueSchedule = Timing &
  * The times that are due from `nextAt` on. Those of the last minute are on time, and each is fired; if earlier ones were not, `latest`
  * fires the newest of all, `none` only those that are on time, `all` the newest hundred, as far as they lie in the window.
  * Every time is either fired, part of the missed range, or not before the returned `nextAt`.
- * @param isPausing none is fired: all are missed
+ * @param isPausing none is fired: all are missed, also those that jitter delays
  */
 export function dueTimes(schedule: DueSchedule, now: Date, isPausing = false): DueTimes {
   const { nextAt: first, endsAt, catchUp, windowS } = schedule;
-  const last = new Date(now.getTime() - jitterMs(schedule));
+  const last = isPausing ? now : new Date(now.getTime() - jitterMs(schedule));
   if (first === null || first > last) return { fired: [], missed: null, nextAt: first };
   const timetable = timetableOf(schedule);
   const until = endsAt && endsAt < last ? endsAt : last;

@@ -8,7 +8,7 @@ import { userCancel } from '../../runs/machine/run-event.js';
 import { eventCommand } from '../../runs/runs.service.js';
 import type { MissedTimes } from './due-times.js';
 import type { Made } from './schedule-bodies.js';
-import type { NewFire } from './schedule-ledger.js';
+import { toMissedFire, type NewFire } from './schedule-ledger.js';
 
 /** A run of the schedule, in no group, or a group of it that has not ended. */
 export interface OpenItem {
@@ -39,6 +39,8 @@ export interface FireQuestion {
   /** In order. */
   readonly times: readonly Date[];
   readonly missed: MissedTimes | null;
+  /** Times after them that have passed as well, and are missed if these pause the schedule. */
+  readonly left?: MissedTimes | null | undefined;
   /** Why the schedule is paused before any of them; null: it is not. */
   readonly pausing: string | null;
   /** Those that its rule for overlaps depends on. */
@@ -53,6 +55,7 @@ export async function planFires({
   kind,
   times,
   missed,
+  left,
   pausing,
   open,
   make,
@@ -64,20 +67,8 @@ export async function planFires({
   const overlap = kind === 'backfill' ? 'allow' : schedule.overlap;
   const present = [...open];
   let { failedInRow } = schedule;
-  if (missed) {
-    const { from, until, count } = missed;
-    const reason = pausing ?? 'passed while no process of the service could fire it';
-    fires.push({
-      kind,
-      nominalAt: from,
-      untilAt: until,
-      count,
-      outcome: 'skipped_missed',
-      reason,
-      runId: null,
-      groupId: null,
-    });
-  }
+  if (missed)
+    fires.push(toMissedFire(missed, pausing ?? 'passed while no process of the service could fire it', kind));
   const last = times.at(-1);
   for (const at of times) {
     const fire = { kind, nominalAt: at, untilAt: at, count: 1, runId: null, groupId: null };
@@ -119,24 +110,26 @@ export async function planFires({
       else changes.push({ runId: id, command });
   }
   const isFailing = failedInRow >= MAX_FAILED_IN_ROW && kind === 'schedule';
+  if (isFailing && left) fires.push(toMissedFire(left, FAILING, kind));
   return {
     fires,
     creations,
     changes,
     groups,
     failedInRow,
-    pausedNote: isFailing ? `No run could be made ${MAX_FAILED_IN_ROW} times in a row` : pausing,
+    pausedNote: isFailing ? FAILING : pausing,
   };
 }
 
+const FAILING = `No run could be made ${MAX_FAILED_IN_ROW} times in a row`;
 const REPLACED = 'replaced by that of the next time, which was due as well';
 
 /** Holds a run until others have ended: one that waits for others anyway waits for these as well. */
 function hold(creation: BatchCreation, awaited: readonly Dependency[]): BatchCreation {
   const { fresh } = creation;
   if (awaited.length === 0) return creation;
-  const { dependsOn = [] } = fresh;
-  return dependsOn.length === 0
+  const { dependsOn = [], awaitedTimes = [] } = fresh;
+  return dependsOn.length + awaitedTimes.length === 0
     ? { fresh, isHeld: true }
     : { fresh: { ...fresh, dependsOn: [...dependsOn, ...awaited] } };
 }

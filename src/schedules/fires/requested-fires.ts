@@ -6,6 +6,8 @@ import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { currentTime } from '../../database/sql/sql.js';
 import { toScheduleFireDto, type BackfillResultDto, type ScheduleFireDto } from '../dto/schedule.dto.js';
 import type { BackfillScheduleDto } from '../dto/schedule-requests.dto.js';
+import type { Idempotency } from '../../runs/idempotency/idempotency.repository.js';
+import { IdempotencyMismatch } from '../../runs/run.errors.js';
 import { ScheduleRepository } from '../schedule.repository.js';
 import { ScheduleChanges } from '../schedules.errors.js';
 import { SchedulesService } from '../schedules.service.js';
@@ -33,10 +35,21 @@ export class RequestedFires {
     private readonly fires: FiresService,
   ) {}
 
-  /** Fires a schedule for the present, by its rule for overlaps. @throws ScheduleNotFound, ScheduleChanges */
-  async trigger(id: string, caller: Caller): Promise<ScheduleFireDto> {
-    const at = await this.#untilDone(id, async () => {
+  /**
+   * Fires a schedule for the present, by its rule for overlaps. A repeated request finds what became of the earlier one.
+   * @throws ScheduleNotFound, ScheduleChanges, IdempotencyMismatch
+   */
+  async trigger(
+    id: string,
+    caller: Caller,
+    idempotency: Idempotency | undefined,
+  ): Promise<{ readonly fire: ScheduleFireDto; readonly replayed: boolean }> {
+    const { at, replayed } = await this.#untilDone(id, async () => {
+      // With the row as it is read here the commit goes: a request with the same key that was carried out since has changed it.
       const schedule = await this.service.require(id);
+      const earlier = idempotency && (await this.schedules.findFireByKey(idempotency.scope));
+      if (earlier && earlier.requestHash !== idempotency.requestHash) throw new IdempotencyMismatch();
+      if (earlier) return { at: earlier.nominalAt, replayed: true };
       const open = (await this.schedules.listOpen([id])).get(id) ?? [];
       const now = await currentTime(this.dataSource);
       const isTaken = (await this.schedules.findFires(id, [now])).length > 0;
@@ -48,12 +61,13 @@ export class RequestedFires {
         open,
         advance: null,
         caller,
+        idempotency,
       } as const;
-      return isTaken || (await this.fires.fire(order)) === null ? null : now;
+      return isTaken || (await this.fires.fire(order)) === null ? null : { at: now, replayed: false };
     });
     const [fire] = await this.schedules.findFires(id, [at]);
     if (!fire) throw new ScheduleChanges(id);
-    return toScheduleFireDto(fire);
+    return { fire: toScheduleFireDto(fire), replayed };
   }
 
   /**

@@ -1,13 +1,19 @@
 import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
 import type { Caller } from '../../auth/access.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { ScheduleEntity } from '../../database/entities/schedule.entity.js';
 import { RunBodies } from '../../definitions/run-bodies.js';
 import { CreateGroupDto } from '../../groups/dto/group-requests.dto.js';
 import { GroupPlanner, type PlannedGroup } from '../../groups/members/group-planner.js';
 import { newId } from '../../runs/machine/new-id.js';
-import type { NewRun } from '../../runs/machine/run.js';
+import type { AwaitedTime, NewRun } from '../../runs/machine/run.js';
+import { sourceProblems } from '../../runs/options/output-sources.js';
 import { RunsService } from '../../runs/runs.service.js';
+import { AwaitedTimes } from '../awaited/awaited-times.js';
+import { splitBodies } from '../awaited/schedule-entries.js';
 import { factsOf, type Timing } from '../schedule-times.js';
 
 /** What is made for a time. */
@@ -36,28 +42,50 @@ export class ScheduleBodies {
     private readonly bodies: RunBodies,
     private readonly runs: RunsService,
     private readonly groups: GroupPlanner,
+    private readonly awaited: AwaitedTimes,
   ) {}
 
   /** What is to be made for a time. @throws DomainError if there can be nothing */
   async make(schedule: ScheduleBody, at: Date, caller?: Caller): Promise<Made> {
-    const { id, run, group, labels } = schedule;
+    const { id, labels } = schedule;
+    const split = splitBodies(schedule);
+    const { run, group, own, ofMembers } = split;
+    const timesOf = await this.awaited.timesOf(split, schedule, at);
     const facts = factsOf(schedule, at);
     const origin = { caller, schedule: { id, time: facts['schedule.time'] ?? '' } };
-    if (group !== null)
-      return { group: await this.groups.plan(readItem(CreateGroupDto, group), { ...origin, facts, labels }) };
+    if (group !== null) {
+      const planned = await this.groups.plan(readItem(CreateGroupDto, group), { ...origin, facts, labels });
+      const creations = planned.creations.map(({ fresh }) => ({
+        fresh: withTimes(fresh, timesOf(ofMembers.get(fresh.groupRef ?? '') ?? [])),
+      }));
+      return { group: { ...planned, creations, awaitedTimes: timesOf(own) } };
+    }
     if (run === null) throw new Error(`schedule ${id} has neither a run nor a group`);
     const request = await this.bodies.request(run, { facts: { ...facts, 'run.id': newId() }, labels });
     const fresh = this.runs.newRun({ ...request, schedule: origin.schedule }, { caller });
     if (fresh.hasFiles) await this.runs.checkFiles(fresh, caller);
-    await this.groups.checkKnown(fresh.dependsOn ?? []);
-    return { run: fresh };
+    const { dependsOn = [] } = fresh;
+    await this.groups.checkKnown(dependsOn);
+    const problems = own.length > 0 ? sourceProblems(fresh.inputs, dependsOn) : [];
+    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+    return { run: withTimes(fresh, timesOf(own)) };
   }
 
   /** Refuses a body of which nothing can be made as it is meant. @param at a time @throws DomainError */
   async check(schedule: ScheduleBody, at: Date, caller: Caller): Promise<void> {
-    if (schedule.run !== null) await this.bodies.check(schedule.run, FACTS);
+    const { run } = splitBodies(schedule);
+    if (run !== null) await this.bodies.check(run, FACTS);
     await this.make(schedule, at, caller);
   }
+
+  /** Refuses a schedule that waits for unknown ones, or in a circle. @throws InvalidRequest */
+  checkNamed(manager: EntityManager, schedule: Pick<ScheduleBody, 'id' | 'run' | 'group'>): Promise<void> {
+    return this.awaited.check(manager, schedule);
+  }
+}
+
+function withTimes(fresh: NewRun, awaitedTimes: readonly AwaitedTime[]): NewRun {
+  return awaitedTimes.length === 0 ? fresh : { ...fresh, awaitedTimes };
 }
 
 /** Of how many times one commit makes what the schedule is for. */

@@ -1,12 +1,23 @@
 import type { EntityManager } from 'typeorm';
 import { recordChange, type Author } from '../../auth/audit-log.js';
-import type { ScheduleFireEntity } from '../../database/entities/schedule.entity.js';
+import type { FireKind, ScheduleFireEntity } from '../../database/entities/schedule.entity.js';
 import { execute, RowArrays, rows } from '../../database/sql/sql.js';
 import type { Advance } from '../schedule-times.js';
+import type { Idempotency } from '../../runs/idempotency/idempotency.repository.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
+import type { MissedTimes } from './due-times.js';
 
 /** What became of a time. */
-export type NewFire = Omit<ScheduleFireEntity, 'id' | 'scheduleId' | 'firedAt' | 'commitOrder'>;
+export type NewFire = Omit<
+  ScheduleFireEntity,
+  'id' | 'scheduleId' | 'firedAt' | 'commitOrder' | 'idempotencyKey' | 'requestHash'
+>;
+
+/** The entry of times that passed. */
+export function toMissedFire({ from, until, count }: MissedTimes, reason: string, kind: FireKind): NewFire {
+  const range = { nominalAt: from, untilAt: until, count };
+  return { kind, ...range, outcome: 'skipped_missed', reason, runId: null, groupId: null };
+}
 
 /** What a commit does to a schedule, as it was when it was read. */
 export interface FireRecord {
@@ -22,6 +33,8 @@ export interface FireRecord {
   readonly replaced: readonly NewFire['outcome'][];
   /** Who asked for it; null: nobody, or it is in the audit log. */
   readonly triggeredBy: Author | null;
+  /** Key of the request for it; undefined: none. */
+  readonly idempotency?: Idempotency | undefined;
 }
 
 /** The author of what the service does by itself, in the audit log. */
@@ -46,13 +59,15 @@ const ADVANCE = `update schedules s
         where s.id = v.id`;
 
 const INSERT = `insert into schedule_fires as f (
-         schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at, fired_at
+         schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at, idempotency_key, request_hash, fired_at
        )
-       select v.*, $10::timestamptz
+       select v.*, $12::timestamptz
          from unnest(
                 $1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::uuid[], $6::uuid[], $7::text[], $8::integer[],
-                $9::timestamptz[]
-              ) as v (schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at)
+                $9::timestamptz[], $10::text[], $11::text[]
+              ) as v (
+                schedule_id, nominal_at, kind, outcome, run_id, group_id, reason, count, until_at, idempotency_key, request_hash
+              )
            on conflict (schedule_id, nominal_at) where outcome <> 'skipped_missed' do update
           set kind = excluded.kind,
               outcome = excluded.outcome,
@@ -74,7 +89,7 @@ const ADVANCES = RowArrays.of<
   | 'skippedMissed'
   | 'failed'
 >(ADVANCE);
-const FIRES = RowArrays.of<keyof NewFire | 'scheduleId'>(INSERT);
+const FIRES = RowArrays.of<keyof NewFire | 'scheduleId' | 'idempotencyKey' | 'requestHash'>(INSERT);
 
 /** Schedules as the journal moves them on, with what became of their times, in the commit of their runs and groups. */
 class ScheduleLedger implements BatchLedger<FireRecord> {
@@ -99,9 +114,13 @@ class ScheduleLedger implements BatchLedger<FireRecord> {
 
   async write(manager: EntityManager, done: readonly BatchDone<FireRecord>[], now: Date): Promise<void> {
     const records = done.map(({ record }) => record);
-    const fires = records.flatMap(({ scheduleId, fires: own }) =>
-      own.map((fire) => ({ scheduleId, ...fire })),
-    );
+    const fires = records.flatMap(({ scheduleId, fires: own, idempotency }) => {
+      const key = {
+        idempotencyKey: idempotency?.scope ?? null,
+        requestHash: idempotency?.requestHash ?? null,
+      };
+      return own.map((fire) => ({ scheduleId, ...fire, ...key }));
+    });
     await Promise.all([
       execute(manager, ADVANCE, [...ADVANCES.params(records.map(toAdvance)), now.toISOString()]),
       execute(manager, INSERT, [...FIRES.params(fires), now.toISOString()]),

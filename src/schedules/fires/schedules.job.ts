@@ -14,8 +14,10 @@ import { isDatabaseUnavailable } from '../../database/failover/unavailable.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { inBatches, paced } from '../../database/sql/in-batches.js';
 import { CommittedGroups } from '../../runs/journal/committed-groups.js';
+import { TAKEN_OVER_MS } from '../../groups/members/groups.job.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { RunNotFound, RunRejected } from '../../runs/run.errors.js';
+import { AWAITED_TIMES } from '../awaited/awaited-times.job.js';
 import { ScheduleRepository } from '../schedule.repository.js';
 import { failingNote, SchedulesService } from '../schedules.service.js';
 import { advanceTo } from '../schedule-times.js';
@@ -126,6 +128,8 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
    * @returns how many were due
    */
   async runOnce(stop?: AbortSignal): Promise<number> {
+    // What another process has fired, if it dies before it tells those that wait for it.
+    this.scheduler.runWithin(AWAITED_TIMES, TAKEN_OVER_MS);
     const due = await inBatches(SCHEDULES_PER_BATCH, stop, () => paced(stop, () => this.#fireDue(), REST));
     const inMs = await this.schedules.nextDueInMs();
     if (inMs !== null) this.scheduler.runWithin(SCHEDULES, inMs);
@@ -159,14 +163,16 @@ export class SchedulesJob implements OnModuleInit, OnModuleDestroy {
         const pausing = failing.has(schedule.id) ? failingNote(schedule) : null;
         const { fired, missed, nextAt } = dueTimes(schedule, schedule.now, pausing !== null);
         const times = schedule.overlap === 'allow' ? fired.slice(0, timesPerCommit(schedule)) : fired;
+        const advance = advanceTo(schedule, fired[times.length] ?? nextAt);
         return this.fires.fire({
           schedule,
           kind: 'schedule',
           times,
           missed,
+          left: dueTimes({ ...schedule, nextAt: advance.nextAt }, schedule.now, true).missed,
           pausing,
           open: open.get(schedule.id) ?? [],
-          advance: advanceTo(schedule, fired[times.length] ?? nextAt),
+          advance,
         });
       }),
     );

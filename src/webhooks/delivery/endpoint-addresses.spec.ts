@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import dns from 'node:dns';
 import { describe, test, vi } from 'vitest';
-import { AddressRefused, EndpointAddresses } from './endpoint-addresses.js';
+import { AddressRefused } from '@longshore/common/public-addresses';
+import { EndpointAddresses } from './endpoint-addresses.js';
 
 const NETWORK = 'an address that is neither public nor in SERVICE_WEBHOOK_NETWORKS';
 

@@ -114,6 +114,29 @@ describe('a group', () => {
     assert.equal((await steps.runs.get(members.get(9).id)).execution_summary.cause, 'max_failed');
   });
 
+  test('of an array is refused for any of its inputs that its members could not have, also for the last of 10,000', async () => {
+    const { status } = await service.send('POST', '/definitions', {
+      body: {
+        id: 'rated',
+        version: '1',
+        image: 'i',
+        input_specs: { rate: { type: 'number', required: true } },
+      },
+    });
+    assert.equal(status, 201);
+    const inputs: object[] = Array.from({ length: 10_000 }, (_, n) => ({ rate: n }));
+    const bodyWith = (last: object) => ({
+      array: { inputs: [...inputs.slice(0, -1), last], run: { definition: 'rated' } },
+    });
+    const lines = await steps.refused('/groups', bodyWith({}));
+    assert.equal(lines.length, 1);
+    assert.match(String(lines[0]), /^array\.inputs\[9999\]: .*rate/);
+    const plain = { array: { inputs: [...inputs.slice(0, 150), { text: '${run.id' }], run: { image: 'i' } } };
+    assert.match(String((await steps.refused('/groups', plain))[0]), /^array\.inputs\[150\]: /);
+    const { id } = await steps.create(bodyWith({ rate: 1 }));
+    await service.send('POST', `/groups/${id}/cancel`);
+  });
+
   test('waits for another array by index, and a list of outputs comes from a whole array', async () => {
     const first = await steps.create({ array: { inputs: [{ x: 1 }, { x: 2 }], run: { image: 'i' } } });
     const second = await steps.create({

@@ -102,6 +102,7 @@ describe('ends that those that wait learn of later', () => {
     const { id } = await runs.create();
     const child = await runs.create({ depends_on: [{ run: id }] });
     await steps.end(id, 'FAILED');
+    await tell();
     await retry(id, '?dependents=true');
     await steps.end(id, 'FAILED');
     await retry(id);

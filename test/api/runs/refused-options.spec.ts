@@ -14,6 +14,7 @@ const RESERVED = [
   'SERVICE_SCHEDULED_FOR',
   'SERVICE_ARRAY_INDEX',
   'SERVICE_ARRAY_SIZE',
+  'SERVICE_FILES_ROOT',
 ];
 const VARIABLE_FORM = `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${RESERVED.join(', ')}`;
 const NAME_FORM =

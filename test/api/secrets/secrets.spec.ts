@@ -83,7 +83,7 @@ describe('secrets', () => {
   const object = 'value must be an object {server, username, password}, or its JSON text';
   const map =
     'value must be an object of at most 100 variables to strings, or its JSON text; a name has letters, digits, "_", "-" and ".", not starting ' +
-    'with a digit, and none of SERVICE_INPUT_PATH, SERVICE_OUTPUT_PATH, SERVICE_RUN_ID, SERVICE_RUN_ATTEMPT, SERVICE_CPU, SERVICE_RAM_MB, SERVICE_SCHEDULED_FOR, SERVICE_ARRAY_INDEX, SERVICE_ARRAY_SIZE';
+    'with a digit, and none of SERVICE_INPUT_PATH, SERVICE_OUTPUT_PATH, SERVICE_RUN_ID, SERVICE_RUN_ATTEMPT, SERVICE_CPU, SERVICE_RAM_MB, SERVICE_SCHEDULED_FOR, SERVICE_ARRAY_INDEX, SERVICE_ARRAY_SIZE, SERVICE_FILES_ROOT';
   for (const [title, body, problems] of [
     ...['no JSON', '["a"]', { A: 1 }, { [`${VALUE}/`]: VALUE }, { SERVICE_CPU: VALUE }, variables(101)].map(
       (value) => [`${JSON.stringify(value).slice(0, 20)} for map`, { kind: 'map', value }, [map]] as const,

@@ -138,6 +138,20 @@ describe('messages to webhooks', () => {
     assert.ok(!('outputs' in (completed?.body.data ?? {})));
   });
 
+  test('tell why the service has cancelled a run, and nothing of why a user has', async () => {
+    const hook = await subscribe({ events: ['run.cancelled'], where: { topic: ['causes'] } });
+    const topic = { event_delivery: { topic: 'causes' } };
+    const limited = { ...topic, concurrency: { key: 'causes', limit: 1, on_limit: 'skip' } };
+    const [{ id: first }, { id: skipped }] = [await runs.create(limited), await runs.create(limited)];
+    const { id: child } = await runs.create({ ...topic, depends_on: [{ run: first }] });
+    await service.send('POST', `/runs/${first}/cancel`);
+    const told = (await hook.received(3)).map(({ body: { data } }) => `${data.run_id} ${data.cause}`);
+    assert.deepEqual(
+      new Set(told),
+      new Set([`${first} null`, `${skipped} concurrency`, `${child} dependency`]),
+    );
+  });
+
   test('have outputs on request, up to 20 KiB, and never inputs', async () => {
     const hook = await subscribe({ include: ['outputs'], where: { topic: ['outputs'] } });
     await complete({ words: 6, exact: 1.5 });
@@ -246,8 +260,8 @@ describe('messages to webhooks', () => {
     const hook = await subscribe({ events: ['schedule.skipped'], where: { schedule: ['a.b c'] } });
     const { dataSource } = service;
     await dataSource.query(
-      `insert into schedules (id, run, every_s, timezone, overlap, catch_up, window_s, created_at, updated_at, failures_since)
-       select id, '{}', 60, 'UTC', 'skip', 'none', 0, now(), now(), now() from unnest(array['a.b c', 'other']) as id`,
+      `insert into schedules (id, run, every_s, timezone, overlap, catch_up, window_s, created_at, updated_at, failures_since, times_since)
+       select id, '{}', 60, 'UTC', 'skip', 'none', 0, now(), now(), now(), now() from unnest(array['a.b c', 'other']) as id`,
     );
     await dataSource.query(
       `insert into schedule_fires (schedule_id, nominal_at, kind, outcome, reason, until_at, fired_at, count)

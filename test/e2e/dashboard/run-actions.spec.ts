@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { execute } from '../../../src/database/sql/sql.js';
+import { until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -64,6 +65,28 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: /^Attempt 2/ }).waitFor();
     await page.getByRole('button', { name: /^Attempt 1.*no/s }).waitFor();
     assert.equal((await steps.get(id)).current_attempt, 2);
+  });
+
+  test('is retried with what it had cancelled, which is open again once the run is completed', async () => {
+    const { id } = await steps.running();
+    const child = await steps.create({ depends_on: [{ run: id }] });
+    await steps.event(id, 'FAILED', { error_message: 'no' });
+    await until(
+      () => steps.get(child.id),
+      ({ state }) => state === 'CANCELLED',
+    );
+    const { page } = await show(id);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Retry this run?' });
+    await dialog.getByLabel('And what it had cancelled').check();
+    await dialog.getByRole('button', { name: 'Open attempt 2' }).click();
+    await page.getByText(/^Attempt 2 of run \S+ is in the queue\.$/).waitFor();
+    await steps.send('PATCH', `/runs/${id}`, { body: { state: 'RUNNING' } });
+    await steps.event(id, 'COMPLETED');
+    await until(
+      () => steps.get(child.id),
+      ({ state }) => state === 'PENDING',
+    );
   });
 
   test('starts another run with other inputs, which are checked first, and goes there', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
-import { ARRAY_INDEX, ARRAY_SIZE, SCHEDULED_FOR } from '@longshore/common/variable-names';
+import { ARRAY_INDEX, ARRAY_SIZE, FILES_ROOT, SCHEDULED_FOR } from '@longshore/common/variable-names';
 import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { loadWorkerSettings, WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
@@ -43,6 +43,7 @@ describe('the known variables', () => {
       SCHEDULED_FOR,
       ARRAY_INDEX,
       ARRAY_SIZE,
+      FILES_ROOT,
       ...ofConformanceKit,
     ]);
     assert.deepEqual(KNOWN_VARIABLES, [...names].toSorted());

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { LookupFunction } from 'node:net';
 import { hash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -38,11 +39,11 @@ function send({ method, url, headers }: SignedUrl, body?: Uint8Array | string): 
 }
 
 /** Finds every name at this machine. */
-function toThisMachine(_: string, options: object, done: (...found: unknown[]) => void): void {
-  const [address, family] = ['127.0.0.1', 4];
-  if ('all' in options && options.all === true) done(null, [{ address, family }]);
+const toThisMachine: LookupFunction = (_, options, done) => {
+  const [address, family] = ['127.0.0.1', 4] as const;
+  if (options.all === true) done(null, [{ address, family }]);
   else done(null, address, family);
-}
+};
 
 // S3rver ignores If-None-Match and checksums, cannot end a page of a list on OpenSSL 3, does not encode all characters of a query that it verifies, and fails on an upload
 // in parts that does not exist: the second suite tests these. Of a bucket in the host it computes another signature

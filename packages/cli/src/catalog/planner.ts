@@ -34,7 +34,7 @@ export interface Step {
 /** Finds out what makes the service have what files of a set say. */
 export class Planner {
   private readonly stored = new Map<string, Stored>();
-  /** Ids of definitions of which the service has no version, or another one, than it will have. */
+  /** Names of definitions and schedules of which the service has none, or another one, than it will have. */
   private readonly coming = new Set<string>();
 
   constructor(
@@ -50,10 +50,10 @@ export class Planner {
     for await (const rows of readPages(session, SCHEDULES))
       for (const shown of rows) this.add({ kind: 'schedule', key: shown.id, shown });
     const steps: Step[] = [];
-    for (const entry of entries) {
+    for (const entry of inOrder(entries)) {
       try {
         const step = await this.stepOf(entry);
-        if (entry.kind === 'definition' && step.run) this.coming.add(entry.key.replace(/\/.*/, ''));
+        if (step.run) this.coming.add(`${entry.kind} ${entry.key.replace(/\/.*/, '')}`);
         steps.push(step);
       } catch (error) {
         if (!(error instanceof CliError) || error.exitCode !== EXIT.failed) throw error;
@@ -96,7 +96,7 @@ export class Planner {
       const { response } = await this.store(entry, marked, false);
       this.session.output.warnings(response, (text) => `${job.placeOf(text)}: ${text}`);
     };
-    const note = after === undefined ? 'is checked when its definition is there' : undefined;
+    const note = after === undefined ? 'is checked when what it names is there' : undefined;
     if (stored === undefined) return { action: 'create', kind, key, changes: [], note, run };
     const changes = changesOf(stored, after?.shown ?? { ...stored.shown, ...body }, mine);
     const conflict = conflictOf(this.set, stored, changes);
@@ -114,9 +114,13 @@ export class Planner {
     return { action: 'change', kind, key, changes, note: 'only which fields the file gives', run };
   }
 
-  /** Lets a schedule pass that the service can only check when its definition is stored. */
+  /** Lets a schedule pass that the service can only check when the definitions and schedules are stored that it names. */
   private unchecked({ kind, body }: Entry, error: unknown): undefined {
-    if (kind === 'schedule' && definitionsOf(body).some((name) => this.coming.has(name))) return undefined;
+    const named = [
+      ...definitionsOf(body).map((name) => `definition ${name}`),
+      ...schedulesOf(body).map((name) => `schedule ${name}`),
+    ];
+    if (kind === 'schedule' && named.some((name) => this.coming.has(name))) return undefined;
     throw error;
   }
 
@@ -161,11 +165,39 @@ function isOfSchedule({ kind }: Step): boolean {
   return kind === 'schedule';
 }
 
-/** The definitions that the runs of a schedule are of, as its body names them. */
-function definitionsOf({ run, group }: JsonObject): readonly string[] {
+/** Each schedule after those that it waits for; the service refuses those that wait for each other. */
+function inOrder(entries: readonly Entry[]): readonly Entry[] {
+  const byName = new Map(entries.map((entry) => [nameOf(entry), entry]));
+  const seen = new Set<Entry>();
+  const withParents = (entry: Entry): Entry[] => {
+    if (seen.has(entry)) return [];
+    seen.add(entry);
+    const parents = entry.kind === 'schedule' ? schedulesOf(entry.body) : [];
+    const before = parents.flatMap((key) => byName.get(nameOf({ kind: 'schedule', key })) ?? []);
+    return [...before.flatMap(withParents), entry];
+  };
+  return entries.flatMap(withParents);
+}
+
+/** The bodies of the runs of a schedule. */
+function bodiesOf({ run, group }: JsonObject): readonly JsonObject[] {
   const { runs, array } = isJsonObject(group) ? group : {};
-  const bodies = [run, ...(Array.isArray(runs) ? runs : []), isJsonObject(array) ? array['run'] : undefined];
-  return bodies.flatMap((body) =>
-    isJsonObject(body) && typeof body['definition'] === 'string' ? body['definition'] : [],
+  const all = [run, ...(Array.isArray(runs) ? runs : []), isJsonObject(array) ? array['run'] : undefined];
+  return all.filter(isJsonObject);
+}
+
+/** The definitions that the runs of a schedule are of, as its body names them. */
+function definitionsOf(body: JsonObject): readonly string[] {
+  return bodiesOf(body).flatMap(({ definition }) => (typeof definition === 'string' ? definition : []));
+}
+
+/** The schedules that the runs or the array of a schedule wait for. */
+function schedulesOf(body: JsonObject): readonly string[] {
+  const { group } = body;
+  const entries = [...bodiesOf(body), ...(isJsonObject(group) ? [group] : [])].flatMap(
+    ({ depends_on: all }) => (Array.isArray(all) ? all : []),
+  );
+  return entries.flatMap((one) =>
+    isJsonObject(one) && typeof one['schedule'] === 'string' ? one['schedule'] : [],
   );
 }

@@ -92,6 +92,7 @@ interface ListFlags extends ServiceFlags {
   readonly state?: Group['state'];
   readonly name?: string;
   readonly schedule?: string;
+  readonly label?: string[];
   readonly after?: string;
   readonly limit: number;
 }
@@ -103,6 +104,7 @@ function addList(parent: Command, context: CliContext): void {
     .addOption(new Option('-s, --state <state>', 'groups in this state').choices(GROUP_STATES))
     .option('--name <name>', 'groups with this name')
     .option('--schedule <id>', 'groups that the schedule made')
+    .option('-l, --label <key=value>', 'groups with this label; key alone for any value', several)
     .option('--after <group>', 'groups that are older than this one')
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 100).default(20));
   callsService(command, 'group list --state open', 'group list --name sweep -n 100').action(
@@ -152,8 +154,9 @@ function addActions(parent: Command, context: CliContext): void {
     context,
     (session, path, { reason }: { readonly reason?: string }) => {
       const body = reason === undefined ? {} : { reason };
-      return session.askOnce((init) =>
-        session.client.POST('/groups/{id}/cancel', { params: { path }, body, ...init }),
+      const headers = { 'Idempotency-Key': session.newKey() };
+      return session.ask((init) =>
+        session.client.POST('/groups/{id}/cancel', { params: { path }, body, headers, ...init }),
       );
     },
   );
@@ -167,8 +170,9 @@ function addActions(parent: Command, context: CliContext): void {
     context,
     (session, path, { all }: { readonly all?: true }) => {
       const body = { only: all ? ('all' as const) : ('failed' as const) };
-      return session.askOnce((init) =>
-        session.client.POST('/groups/{id}/retry', { params: { path }, body, ...init }),
+      const headers = { 'Idempotency-Key': session.newKey() };
+      return session.ask((init) =>
+        session.client.POST('/groups/{id}/retry', { params: { path }, body, headers, ...init }),
       );
     },
   );

@@ -31,8 +31,9 @@ function addTrigger(parent: Command, context: CliContext): void {
     async (id: string, flags: ServiceFlags & WatchFlags & { readonly wait?: true }) => {
       const session = await openSession(flags, context);
       const params = { path: { id } };
-      const fire = await session.askOnce((init) =>
-        session.client.POST('/schedules/{id}/trigger', { params, ...init }),
+      const headers = { 'Idempotency-Key': session.newKey() };
+      const fire = await session.ask((init) =>
+        session.client.POST('/schedules/{id}/trigger', { params, headers, ...init }),
       );
       const { output, env } = context;
       const { run_id: run } = fire;

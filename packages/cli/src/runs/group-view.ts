@@ -66,11 +66,13 @@ export function failuresText({ failed_indexes: indexes, failed_refs: refs }: Gro
   return indexes || refs.join(', ') || undefined;
 }
 
-/** What a run or an array waits for, such as `run ID (RUNNING)`; undefined: nothing. */
+/** What a run or an array waits for, such as `run ID (RUNNING)`, or `schedule ID at TIME (not made yet)`; undefined: nothing. */
 export function waitText(conditions: Group['waiting_for'] = []): string | undefined {
-  const texts = conditions.map(({ run, group, state, when }) => {
+  const texts = conditions.map(({ run, group, state, when, schedule, nominal_at: at }) => {
+    const end = when === 'completed' ? '' : `, when ${when}`;
+    if (run === null) return `schedule ${schedule} at ${at} (not made yet${end})`;
     const what = group === undefined ? `run ${run}` : `group ${group}`;
-    return `${what} (${state ?? 'removed'}${when === 'completed' ? '' : `, when ${when}`})`;
+    return `${what}${schedule === undefined ? '' : ` of schedule ${schedule}`} (${state ?? 'removed'}${end})`;
   });
   return texts.join(', ') || undefined;
 }

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { EngineFault } from '@longshore/worker/runtime/runtime';
-import {
-  DOWN,
-  errorMessage,
-  eventTypes,
-  PLAIN,
-  type Fault,
-  type FakeRun,
-} from '@longshore/worker/testing/fake-service';
+import type { FakeRun } from '@longshore/worker/testing/fake-run';
+import { DOWN, errorMessage, eventTypes, PLAIN, type Fault } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness, type LauncherProcess } from '../testing/launcher-harness.js';
 
 const GONE: Fault = { kind: 'refused', status: 404, detail: "Secret 'token' does not exist" };

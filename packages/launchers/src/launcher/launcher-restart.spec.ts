@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { eventTypes, type FakeRun } from '@longshore/worker/testing/fake-service';
+import type { FakeRun } from '@longshore/worker/testing/fake-run';
+import { eventTypes } from '@longshore/worker/testing/fake-service';
 import { Death, LauncherHarness, type Cut } from '../testing/launcher-harness.js';
 import type { JobStatus } from './engine.js';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
-import { eventTypes, type FakeRun } from '@longshore/worker/testing/fake-service';
+import type { FakeRun } from '@longshore/worker/testing/fake-run';
+import { eventTypes } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness, running, submitted } from '../testing/launcher-harness.js';
 import type { JobStatus } from './engine.js';
 

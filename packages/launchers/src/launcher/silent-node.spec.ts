@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { DOWN, type FakeRun } from '@longshore/worker/testing/fake-service';
+import type { FakeRun } from '@longshore/worker/testing/fake-run';
+import { DOWN } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness, running, type LauncherProcess } from '../testing/launcher-harness.js';
 
 const MINUTE_MS = 60_000;

@@ -6,7 +6,8 @@ import { loadWorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { Worker } from '@longshore/worker/worker';
 import { FakeClock } from '@longshore/worker/testing/fake-clock';
 import { FakeCluster, FakeEngine } from './fake-cluster.js';
-import { FakeService, type FakeRun } from '@longshore/worker/testing/fake-service';
+import type { FakeRun } from '@longshore/worker/testing/fake-run';
+import { FakeService } from '@longshore/worker/testing/fake-service';
 import { jobSpec } from './job-spec.js';
 
 /** When a call of a process is cut off by its end: before the call has an effect, or before its answer. */

@@ -96,8 +96,8 @@ export class Adoptions<F extends FoundAttempt> {
 
 /** The run of an attempt that is adopted, as its claim gave it. */
 export function claimedAgain(id: string, run: RunView): ClaimedRun {
-  const { image, inputs, constraints, container, trace, currentAttempt: attempt } = run;
-  return { id, image, inputs, constraints, attempt, container, trace };
+  const { image, inputs, constraints, container, artifacts, trace, currentAttempt: attempt } = run;
+  return { id, image, inputs, constraints, attempt, container, ...(artifacts && { artifacts }), trace };
 }
 
 /** Does work for all, some at a time. */

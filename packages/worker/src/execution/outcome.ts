@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { errorText } from '@longshore/common/errors';
 import { clipMessage } from './failure-message.js';
 import { EngineFault, MachineUnable, RunFault } from '../runtime/runtime.js';
+import type { StoredArtifact } from '../service-api/run-artifacts.js';
 import type { Unable } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
@@ -19,6 +20,8 @@ export interface CompletedOutcome {
   readonly outputs: JsonObject | undefined;
   /** What of the outputs was changed; null: nothing. */
   readonly change: OutputChange | null;
+  /** What was stored of its files; absent: nothing. */
+  readonly artifacts?: readonly StoredArtifact[];
 }
 
 /** What the worker changed in the outputs of a run, as COMPLETED tells it. */
@@ -41,6 +44,8 @@ export type Outcome =
       readonly exitCode?: number;
       /** What the machine is unable to do: the failure does not count as a loss of the run. */
       readonly unable?: Unable['ability'];
+      /** What was stored of its files; absent: nothing. */
+      readonly artifacts?: readonly StoredArtifact[];
       readonly summary: string;
       /** Fit for the run's error_message. */
       readonly message: string;
@@ -55,6 +60,13 @@ export function failedJob(cause: FailureCause, text: string): Outcome {
   const message = clipMessage(text);
   const [summary = message] = message.split('\n');
   return { kind: 'failed', origin: 'job', cause, summary, message };
+}
+
+/** Why an attempt of an earlier process starts again: it has no container on the machine. */
+export function goneAttempt(isStarted: boolean): Outcome {
+  const gone = 'The worker was restarted, and the container of the attempt is not on its machine any more';
+  const notStarted = 'The worker was restarted before the container was started';
+  return failedJob('infrastructure', isStarted ? gone : notStarted);
 }
 
 /** The outcome of an execution that failed with the error. */

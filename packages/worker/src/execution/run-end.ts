@@ -6,6 +6,7 @@ import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome, FailureOrigin, Outcome, OutputChange } from './outcome.js';
 import { completedEvent } from './run-outputs.js';
 import { isContentRefused } from '../service-api/service-answer.js';
+import { artifactsPayload, type StoredArtifact } from '../service-api/run-artifacts.js';
 import type { RunEvent } from '../service-api/service-api.js';
 
 /**
@@ -65,13 +66,15 @@ export async function reportEnd(
 const BRIEFLY: OutputChange = { text: 'The outputs were changed', details: {} };
 
 async function reportCompleted(
-  { outputs, change }: CompletedOutcome,
+  { outputs, change, artifacts = [] }: CompletedOutcome,
   send: Send,
   logger: Logger,
 ): Promise<RunEnd> {
-  let delivery = await send(completedEvent(outputs, change));
+  const event = (told: OutputChange | null): RunEvent =>
+    withArtifacts(completedEvent(outputs, told), artifacts);
+  let delivery = await send(event(change));
   if (change !== null && delivery.kind === 'refused' && delivery.status === 413)
-    delivery = await send(completedEvent(outputs, BRIEFLY));
+    delivery = await send(event(BRIEFLY));
   if (delivery.kind !== 'refused' || !isContentRefused(delivery))
     return logEnd(delivery, 'completed', logger);
   const { status, detail, isByProxy } = delivery;
@@ -82,11 +85,11 @@ async function reportCompleted(
       : `The service refused the run's outputs: ${why}`,
   );
   const outcome = { kind: 'failed', origin: 'run', cause: 'error', summary: message, message } as const;
-  return reportFailed(outcome, send, logger);
+  return reportFailed({ ...outcome, artifacts }, send, logger);
 }
 
 async function reportFailed(
-  { summary, message, origin, cause, exitCode, unable }: Extract<Outcome, { kind: 'failed' }>,
+  { summary, message, origin, cause, exitCode, unable, artifacts = [] }: Extract<Outcome, { kind: 'failed' }>,
   send: Send,
   logger: Logger,
 ): Promise<RunEnd> {
@@ -96,7 +99,7 @@ async function reportFailed(
     ...(exitCode === undefined ? {} : { exit_code: exitCode }),
     ...(unable === undefined ? {} : { unable }),
   };
-  const delivery = await send(failed(summary, message, why));
+  const delivery = await send(withArtifacts(failed(summary, message, why), artifacts));
   const end = END_OF[origin];
   if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return logEnd(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
@@ -111,6 +114,11 @@ async function reportFailed(
 
 function failed(msg: string, message: string, why: JsonObject): RunEvent {
   return { type: 'FAILED', msg, payload: { error_message: message, ...why } };
+}
+
+function withArtifacts(event: RunEvent, artifacts: readonly StoredArtifact[]): RunEvent {
+  if (artifacts.length === 0) return event;
+  return { ...event, payload: { ...event.payload, ...artifactsPayload(artifacts) } };
 }
 
 function logEnd(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {

@@ -6,7 +6,11 @@ import type { EventLimits } from '../logs/event-forwarder.js';
 import type { ShipperOptions } from '../logs/log-shipper.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import type { ContainerExit, ContainerTimes, LogLine } from '../runtime/runtime.js';
+import type { CollectParts } from '../artifacts/collect.js';
+import type { TransferLog } from '../artifacts/progress.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
+import { signedQueries } from '../secrets/signed-urls.js';
+import type { StoredArtifact } from '../service-api/run-artifacts.js';
 import {
   neededCapabilities,
   secretFiles,
@@ -28,7 +32,8 @@ import { HELD_BACK, heldBackLines, withoutTexts } from './held-back.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
 import { lossReason, pollRun, RunRequests } from './run-requests.js';
-import type { RunOutputs } from './run-outputs.js';
+import { keepOutputs } from './large-outputs.js';
+import type { LargeOutputs, RunOutputs } from './run-outputs.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
 import type { Capability } from '@longshore/client/constants';
 
@@ -66,7 +71,13 @@ export abstract class RunExecution {
   protected readonly trace: ExecutionTrace;
   /** Null: not known yet. */
   protected attempt: number | null;
+  /** For what is shown: values of secrets and queries of signed URLs. */
   protected mask = NO_MASK;
+  /** For outputs: values of secrets. The service knows signed URLs in them. */
+  private secretMask = NO_MASK;
+  private givenSecrets: readonly Readonly<Record<string, string | Buffer>>[] = [];
+  /** Of the URLs that the program finds in inputs and template. */
+  protected signedQueries: readonly string[] = [];
   /** Whether values that the program has are unknown. */
   protected isHeldBack = false;
   /** Aborted when the final event decides, not the service's word about the run. */
@@ -242,6 +253,8 @@ export abstract class RunExecution {
     this.begin(view.currentAttempt);
     const unsuitable = this.whyUnsuitable();
     if (unsuitable !== null) throw unsuitable;
+    this.signedQueries = signedQueries(this.claimed.inputs, view.outputs);
+    this.hide();
     return view;
   }
 
@@ -255,8 +268,17 @@ export abstract class RunExecution {
   /** Reads the values of the run's secrets and masks them from now on. */
   protected async readSecrets(): Promise<RunSecrets> {
     const secrets = await this.requests.getSecrets(this.attempt);
-    this.mask = SecretMask.of({ ...secrets.env, ...secrets.files });
+    this.hide({ ...secrets.env, ...secrets.files });
     return secrets;
+  }
+
+  /** Masks what the program was given from now on. @param given as {@link maskGiven}; empty: as before */
+  private hide(...given: typeof this.givenSecrets): void {
+    if (given.length > 0) this.givenSecrets = given;
+    this.secretMask = SecretMask.of(...this.givenSecrets);
+    const queries = Object.fromEntries(this.signedQueries.entries());
+    this.mask =
+      this.signedQueries.length === 0 ? this.secretMask : SecretMask.of(...this.givenSecrets, queries);
   }
 
   /**
@@ -267,7 +289,7 @@ export abstract class RunExecution {
   protected maskGiven(...given: readonly Readonly<Record<string, string | Buffer>>[]): void {
     const { container } = this.claimed;
     const names = [...Object.keys(container.secrets), ...secretFiles(container)];
-    this.mask = SecretMask.of(...given);
+    this.hide(...given);
     if (!names.every((name) => given.some((values) => Object.hasOwn(values, name)))) this.holdBack();
   }
 
@@ -296,9 +318,31 @@ export abstract class RunExecution {
     }
   }
 
-  /** The outcome of a container that ended with exit code 0. @param outputFile null: there is none */
-  protected completed(outputFile: Buffer | null): Promise<Outcome> {
-    return this.stopSignal.abortable(this.shared.outputs.read(outputFile, this.mask));
+  /**
+   * The outcome of a container that ended with exit code 0.
+   * @param outputFile null: there is none
+   * @param artifacts what was stored of its files
+   */
+  protected completed(
+    outputFile: Buffer | null,
+    artifacts: readonly StoredArtifact[] = [],
+  ): Promise<Outcome> {
+    const keep: LargeOutputs['keep'] = () => keepOutputs(this.storing, this.logger, this.stopSignal.signal);
+    return this.stopSignal.abortable(
+      this.shared.outputs.read(outputFile, this.secretMask, { artifacts, keep }),
+    );
+  }
+
+  /** How files of the run are sent to its store. */
+  protected get storing(): CollectParts {
+    const { clock, random } = this.shared.context;
+    const getUploads: CollectParts['getUploads'] = (names, bytes) =>
+      this.requests.getUploads(this.attempt, names, bytes);
+    return { clock, random, getUploads, log: this.transferLog };
+  }
+
+  protected get transferLog(): TransferLog {
+    return { clock: this.shared.context.clock, note: (text) => this.log.note(text) };
   }
 
   /** The outcome of a container that ended with another exit code than 0. */

@@ -3,6 +3,8 @@ import { jsonText, lazyObject, stringifyJson } from '@longshore/common/json/json
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
 import type { MaskedPlace, SecretMask } from '../secrets/secret-mask.js';
+import { artifactsPayload, type StoredArtifact } from '../service-api/run-artifacts.js';
+import type { RunFault } from '../runtime/runtime.js';
 import type { RunEvent } from '../service-api/service-api.js';
 import type { ServiceTerms } from '../worker-context.js';
 import { clipMessage } from './failure-message.js';
@@ -15,36 +17,61 @@ export class RunOutputs {
   constructor(private readonly terms: Readonly<Pick<ServiceTerms, 'maxBodyBytes'>>) {}
 
   /**
-   * The outcome with the outputs of an output file, without values of secrets. A file that the service would refuse is neither
-   * parsed nor masked.
+   * The outcome with the outputs of an output file, without values of secrets. A file that the service would refuse is kept as an
+   * artifact; where that cannot be, it is neither parsed nor masked.
    * @param bytes null: there is no file
    * @throws RunFault when it cannot be used
+   * @throws Error when the store is away
    */
-  async read(bytes: Buffer | null, mask: SecretMask): Promise<CompletedOutcome> {
-    if (bytes === null) return NO_OUTPUTS;
-    this.assertFits(bytes);
-    return this.turns.run(async () => {
+  async read(
+    bytes: Buffer | null,
+    mask: SecretMask,
+    { artifacts, keep }: LargeOutputs = NOTHING_BESIDE,
+  ): Promise<CompletedOutcome> {
+    const stored = artifacts.length === 0 ? {} : { artifacts };
+    if (bytes === null) return { ...NO_OUTPUTS, ...stored };
+    const problem = this.sizeProblem(bytes, artifacts);
+    const store = problem === null ? null : await keep();
+    if (problem !== null && store === null) throw problem;
+    const read = await this.turns.run(async () => {
       const parsed = parseOutputs(bytes);
-      if (parsed === undefined) return NO_OUTPUTS;
+      if (parsed === undefined) return null;
       // An await of the object itself would ask it for `then`, and so parse it.
       const { text, places } = await mask.jsonText(jsonText(parsed.outputs));
-      const change = changeOf(places, parsed.replaced);
-      return { kind: 'completed', outputs: lazyObject(text), change };
+      return { text, change: changeOf(places, parsed.replaced) };
     });
+    if (read === null) return { ...NO_OUTPUTS, ...stored };
+    const { text, change } = read;
+    if (store === null) return { kind: 'completed', outputs: lazyObject(text), change, ...stored };
+    const kept = await store(Buffer.from(text));
+    return { kind: 'completed', outputs: { $artifact: kept.name }, change, artifacts: [...artifacts, kept] };
   }
 
-  private assertFits(bytes: Buffer): void {
+  private sizeProblem(bytes: Buffer, artifacts: readonly StoredArtifact[]): RunFault | null {
     const limit = this.terms.maxBodyBytes;
-    if (limit === null) return;
-    const most = Math.max(0, limit - EVENT_BYTES);
-    if (bytes.length <= most) return;
+    if (limit === null) return null;
+    const beside = artifacts.length === 0 ? 0 : Buffer.byteLength(stringifyJson(artifactsPayload(artifacts)));
+    const most = Math.max(0, limit - EVENT_BYTES - beside);
+    if (bytes.length <= most) return null;
     const size = compactLength(bytes);
-    if (size > most)
-      throw refusedOutputs(
-        `it has ${size} bytes without white space; the service takes at most ${most} bytes`,
-      );
+    return size <= most
+      ? null
+      : refusedOutputs(`it has ${size} bytes without white space; the service takes at most ${most} bytes`);
   }
 }
+
+/** The artifact that has outputs which the service does not take. */
+export const LARGE_OUTPUTS = 'outputs.json';
+
+/** What goes beside, or in the place of, outputs. */
+export interface LargeOutputs {
+  /** Stored already, and reported in the same event. */
+  readonly artifacts: readonly StoredArtifact[];
+  /** Asks for a place for outputs that are too large. @returns what stores them; null: there is no place */
+  readonly keep: () => Promise<((text: Buffer) => Promise<StoredArtifact>) | null>;
+}
+
+const NOTHING_BESIDE: LargeOutputs = { artifacts: [], keep: async () => null };
 
 const NO_OUTPUTS: CompletedOutcome = { kind: 'completed', outputs: undefined, change: null };
 

@@ -11,6 +11,7 @@ import {
   type TimelineEntry,
   type RunOwnership,
 } from '../service-api/service-api.js';
+import type { Upload } from '../service-api/run-artifacts.js';
 import type { WorkerContext } from '../worker-context.js';
 import { Refused } from './outcome.js';
 import { Stopped, type StopSignal } from './stop-signal.js';
@@ -26,6 +27,9 @@ const UNAVAILABLE = /Secrets are not configured|Secret '.*' cannot be decrypted/
 
 /** Why an answer cannot be read, however often the service is asked. */
 const TOO_LARGE = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES/;
+
+/** What the service says when it has no store of files. */
+const NO_STORE = /Files are not configured/;
 
 const NO_SECRETS: RunSecrets = { env: {}, files: {}, registry: null };
 
@@ -47,7 +51,9 @@ export class RunRequests {
    */
   async getRun(attempt: number | null): Promise<RunView> {
     const { api, workerId } = this.context;
-    const answer = await this.untilAnswered('the run', () => api.getRun(this.claimed.id));
+    const answer = await this.untilAnswered('the run', () =>
+      api.getRun(this.claimed.id, { workerId, attempt }),
+    );
     if (answer.kind === 'refused')
       throw new Refused(`The service refused to show the run (${answer.status}): ${answer.detail}`);
     const why = lossReason(answer.value, workerId, attempt);
@@ -94,6 +100,29 @@ export class RunRequests {
     if (answer.status === 409) throw new Stopped({ kind: 'lost', why: answer.detail });
     const message = `The service refused the run's secrets (${answer.status}): ${answer.detail}`;
     throw answer.status === 404 ? new RunFault(message) : new Refused(message);
+  }
+
+  /**
+   * Asks for fresh URLs to which the run's files go, until there is an answer.
+   * @param bytes of the one name
+   * @throws Stopped when the attempt is lost or the execution is stopped
+   * @throws Refused when the service refuses, or has no store
+   */
+  async getUploads(
+    attempt: number | null,
+    names: readonly string[],
+    bytes?: number,
+  ): Promise<Readonly<Record<string, Upload>>> {
+    const { api, workerId } = this.context;
+    const request = { names, ...(bytes !== undefined && { bytes }) };
+    const answer = await this.untilAnswered('where the files of the run go', async () => {
+      const given = await api.getUploads(this.claimed.id, request, { workerId, attempt });
+      if (given.kind === 'unreachable' && NO_STORE.test(given.reason)) throw new Refused(given.reason);
+      return given;
+    });
+    if (answer.kind === 'ok') return answer.value;
+    if (answer.status === 409) throw new Stopped({ kind: 'lost', why: answer.detail });
+    throw new Refused(`The service takes no files of the run (${answer.status}): ${answer.detail}`);
   }
 
   /** @throws Stopped when the execution is stopped */

@@ -1,4 +1,6 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
+import type { DownloadParts } from '../artifacts/download.js';
+import { fetchSources, type Fetched } from '../artifacts/fetch-sources.js';
+import { foldersOf } from '../artifacts/places.js';
 import { Unmet, type CapacityQueue, type CapacityRequest } from '../claims/capacity.js';
 import type { GpuWatch } from '../claims/gpu-watch.js';
 import type { EnginePause } from '../claims/engine-pause.js';
@@ -19,12 +21,14 @@ import {
 } from '../runtime/runtime.js';
 import { errorText } from '@longshore/common/errors';
 import type { TracedStep } from '../execution/execution-trace.js';
-import { failedJob, Unsuitable, type Outcome } from '../execution/outcome.js';
+import { goneAttempt, Unsuitable, type Outcome } from '../execution/outcome.js';
 import type { RunEnd } from '../execution/run-end.js';
 import { Stopped, type StopReason } from '../execution/stop-signal.js';
 import { RecordedEvents } from '../logs/event-forwarder.js';
 import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
+import { collectFiles, outcomeWith, placesOf, untilFetched, withArtifacts } from './attempt-artifacts.js';
+import { gpusPayload } from './gpus-payload.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import {
@@ -35,8 +39,8 @@ import {
   type RunView,
 } from '../service-api/service-api.js';
 
-/** A pull that takes longer is told on the timeline, in milliseconds. */
-const LONG_PULL_MS = 2_000;
+/** A preparation that takes longer is told on the timeline, in milliseconds. */
+const LONG_MS = 2_000;
 
 /** Dependencies of all executions on this machine. */
 export interface ContainerParts extends ExecutionParts {
@@ -44,6 +48,8 @@ export interface ContainerParts extends ExecutionParts {
   readonly queue: CapacityQueue;
   readonly enginePause: EnginePause;
   readonly gpus: GpuWatch;
+  /** Where the files of runs come from. */
+  readonly files: Pick<DownloadParts, 'cache' | 'addresses'>;
 }
 
 /** What an earlier process of this worker has left of an attempt. */
@@ -124,20 +130,44 @@ export class ContainerExecution extends RunExecution {
     const viewed = this.prepare();
     const pulled = this.pull(viewed, AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
+    let fetched: Fetched | null = null;
     try {
       const view = await viewed;
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
+      fetched = await this.fetchFiles(viewed);
+      const artifacts = placesOf(this.claimed.artifacts, fetched);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
-      return await this.trace.step('container', (step) => {
+      return await this.trace.step('container', async (step) => {
         const spec = runSpec(this.claimed, view, secrets, step.context);
         const env = { ...spec.env, ...secrets.env };
         const limits = { ...constraints, gpuIds };
         const secretNames = Object.keys(secrets.env);
-        return this.runContainer({ ...spec, image, env, limits, secretNames }, step);
+        const { signedQueries } = this;
+        const own = { image, env, limits, secretNames, signedQueries, artifacts };
+        const container = await this.runContainer({ ...spec, ...own });
+        // At once: output that nobody reads at the end of a process is lost.
+        const followed = this.follow(container, step, NOTHING_READ);
+        await fetched?.release();
+        return followed;
       });
     } finally {
       preparing.abort();
+      await fetched?.release();
     }
+  }
+
+  /** Fetches the files of the run to the disk of this machine. */
+  private async fetchFiles(viewed: Promise<RunView>): Promise<Fetched> {
+    const { context, files } = this.parts;
+    const { in: sources = {} } = this.claimed.artifacts ?? {};
+    const over = new AbortController();
+    if (Object.keys(sources).length > 0)
+      void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
+    const { signal } = this.stopSignal;
+    const fetching = fetchSources(sources, { ...context, ...files }, this.transferLog, signal);
+    return this.trace
+      .step('fetch files', () => untilFetched(fetching, this.stopSignal))
+      .finally(() => over.abort());
   }
 
   /** A container that has ended stays until its end is reported, so that no crash loses its outputs. */
@@ -201,7 +231,7 @@ export class ContainerExecution extends RunExecution {
     signal.throwIfAborted();
     this.logger.info({ image: name }, 'pulling the image');
     const over = new AbortController();
-    void this.reportPull(viewed, over.signal);
+    void this.reportPreparing(viewed, `Pulling the image ${name}`, over.signal);
     try {
       const image = await this.trace.step('pull image', () =>
         this.parts.runtime.pull(name, signal, secrets.registry),
@@ -239,32 +269,32 @@ export class ContainerExecution extends RunExecution {
     return new Unsuitable(`${unmet}. ${advice}`, lost);
   }
 
-  /** Reports that the image is being pulled: at once if the run must start in time, else if it takes long. Never rejects. */
-  private async reportPull(viewed: Promise<RunView>, over: AbortSignal): Promise<void> {
+  /** Reports what is being prepared: at once if the run must start in time, else if it takes long. Never rejects. */
+  private async reportPreparing(viewed: Promise<RunView>, msg: string, over: AbortSignal): Promise<void> {
     const view = await viewed.catch(() => null);
-    if (view?.mustStartInTime === false) await this.parts.context.clock.sleep(LONG_PULL_MS, over);
+    if (view?.mustStartInTime === false) await this.parts.context.clock.sleep(LONG_MS, over);
     if (view === null || over.aborted || this.stopSignal.signal.aborted) return;
-    void this.sender.push({ type: 'PREPARING', msg: `Pulling the image ${this.claimed.image}` });
+    void this.sender.push({ type: 'PREPARING', msg });
   }
 
-  private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
+  private async runContainer(spec: ContainerSpec): Promise<RunningContainer> {
     this.stopSignal.check();
     const container = await this.start(spec);
     this.container = container;
     this.parts.enginePause.recordStart();
     if (spec.limits.gpuIds.length > 0) this.parts.gpus.recordStart();
     for (const msg of container.warnings) await this.sender.push({ type: ENGINE_WARNING, msg });
-    return this.follow(container, step, NOTHING_READ);
+    return container;
   }
 
   /** Follows the container that an earlier process has left, or reports that there is none. */
   private async goOn({ found, attempt, log, isStarted }: LeftAttempt): Promise<Outcome> {
     this.begin(attempt, { from: log });
     const { adopted } = this;
-    if (adopted === null || found === null)
-      return failedJob('infrastructure', isStarted ? GONE : NOT_STARTED);
-    const { container, secrets, stored } = await this.stopSignal.abortable(adopted);
+    if (adopted === null || found === null) return goneAttempt(isStarted);
+    const { container, secrets, signedQueries, stored } = await this.stopSignal.abortable(adopted);
     this.container = container;
+    this.signedQueries = signedQueries;
     this.maskGiven(secrets, await this.readSecretsAgain());
     if (!isStarted) {
       const { gpuIds, gpus } = this.claimed.constraints;
@@ -289,7 +319,9 @@ export class ContainerExecution extends RunExecution {
   private adopt(found: FoundContainer, { cursor }: LogPosition): Promise<AdoptedContainer> {
     const { container } = this.claimed;
     const { mounts } = container;
-    const adopted = this.parts.runtime.adopt(found, { mounts, secretFiles: secretFiles(container), cursor });
+    const folders = foldersOf(this.claimed.artifacts);
+    const adoption = { mounts, folders, secretFiles: secretFiles(container), cursor };
+    const adopted = this.parts.runtime.adopt(found, adoption);
     adopted.catch(() => undefined);
     return adopted;
   }
@@ -321,8 +353,17 @@ export class ContainerExecution extends RunExecution {
     step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
-    if (exit.exitCode !== 0) return this.failedExit(exit, this.claimed.constraints.ramMb);
-    return this.completed(await this.stopSignal.abortable(container.readOutputs()));
+    const files = { artifacts: this.claimed.artifacts, hasSucceeded: exit.exitCode === 0 };
+    const { left, problem } = await this.trace.step('store files', () =>
+      collectFiles(container, files, this.storing, this.stopSignal),
+    );
+    if (exit.exitCode !== 0) {
+      if (problem !== null) this.log.note(errorText(problem));
+      return withArtifacts(this.failedExit(exit, this.claimed.constraints.ramMb), left);
+    }
+    return outcomeWith(left, problem, async () =>
+      this.completed(await this.stopSignal.abortable(container.readOutputs()), left),
+    );
   }
 }
 
@@ -334,17 +375,6 @@ interface Preparation {
   readonly image: string;
 }
 
-/** Why an attempt of an earlier process starts again. */
-const NOT_STARTED = 'The worker was restarted before the container was started';
-const GONE = 'The worker was restarted, and the container of the attempt is not on its machine any more';
-
 const NONE_RECORDED = new RecordedEvents([], 1);
 
 const NEVER = new Promise<never>(() => undefined);
-
-/** What STARTED says of the GPUs of a run; their list where it has several, or has one alone. */
-function gpusPayload(ids: readonly number[], isExclusive: boolean): JsonObject {
-  const [first] = ids;
-  if (first === undefined) return {};
-  return { gpu_id: first, ...((isExclusive || ids.length > 1) && { gpu_ids: [...ids] }) };
-}

@@ -42,6 +42,8 @@ export interface LocalExecutorOptions {
   readonly maxRuns: number | null;
   /** Whether an earlier process had the worker's id on this machine. */
   readonly isSuccessor: boolean;
+  /** Where the files of runs come from. */
+  readonly files: ContainerParts['files'];
 }
 
 /** Executes runs in containers of this machine, within its resources. */
@@ -64,7 +66,7 @@ export class LocalExecutor implements Executor {
     private readonly options: LocalExecutorOptions,
   ) {
     const { context, draining, onCapacityFreed } = host;
-    const { runtime, resources, maxRuns, readGpus, gpuIds, isSuccessor } = options;
+    const { runtime, resources, maxRuns, readGpus, gpuIds, isSuccessor, files } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
     this.containerEngine = runtime.containerEngine;
@@ -90,6 +92,7 @@ export class LocalExecutor implements Executor {
       queue: this.queue,
       enginePause: this.enginePause,
       gpus: this.gpus,
+      files,
     };
     this.recovery = new LocalRecovery(context, {
       runtime,

@@ -102,6 +102,13 @@ export class RunLog {
     return this.tail.lines();
   }
 
+  /** Adds lines of the worker, before the output of the container begins or after its end. */
+  note(lines: string): void {
+    const atMs = this.context.clock.epochMs();
+    for (const text of lines.split('\n'))
+      this.shipper?.push({ atMs, stream: 'stderr', text: `${WORKER_PREFIX} ${text}`, isContinued: false });
+  }
+
   /**
    * Ends the log when the container's output ends. Waits for a short time until everything is shipped.
    * @param note added to the log
@@ -110,10 +117,7 @@ export class RunLog {
     const { shipper } = this;
     if (shipper === null) return;
     const shipped = this.reading.then(() => {
-      const atMs = this.context.clock.epochMs();
-      for (const text of note?.split('\n') ?? []) {
-        shipper.push({ atMs, stream: 'stderr', text: `${WORKER_PREFIX} ${text}`, isContinued: false });
-      }
+      if (note !== null) this.note(note);
       shipper.end();
       return shipper.done;
     });

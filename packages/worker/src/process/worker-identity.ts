@@ -21,6 +21,8 @@ export interface WorkerIdentity {
 export interface TakenIdentity extends WorkerIdentity {
   /** Whether an earlier process had the id in this state folder: then what the service has assigned to it was of that one. */
   readonly isSuccessor: boolean;
+  /** Path of the state folder. */
+  readonly stateFolder: string;
 }
 
 export interface IdentityOptions {
@@ -47,7 +49,7 @@ export function takeIdentity({
   const instance = readInstance(folder);
   if (workerId !== null) {
     const { owner, isSuccessor } = takeId(folder, workerId);
-    if (owner === null) return { workerId, instance, isSuccessor };
+    if (owner === null) return { workerId, instance, isSuccessor, stateFolder: folder };
     throw new SettingsError([
       `SERVICE_WORKER_ID: the id '${workerId}' is in use on this machine by process ${owner}; ` +
         'stop that worker, or give this one another id (without SERVICE_WORKER_ID it chooses one)',
@@ -57,7 +59,7 @@ export function takeIdentity({
   for (let slot = 1; slot <= MAX_SLOTS; slot++) {
     const id = slot === 1 ? first : `${first}-${slot}`;
     const { owner, isSuccessor } = takeId(folder, id);
-    if (owner === null) return { workerId: id, instance, isSuccessor };
+    if (owner === null) return { workerId: id, instance, isSuccessor, stateFolder: folder };
   }
   throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${folder}' has ${MAX_SLOTS} running workers`]);
 }
@@ -78,9 +80,13 @@ function takeId(folder: string, workerId: string): { owner: number | null; isSuc
   return { owner: takeLock(lock), isSuccessor };
 }
 
-/** Ids may hold characters that file names may not. */
 function lockOf(folder: string, workerId: string): string {
-  return join(folder, 'ids', createHash('sha256').update(workerId).digest('hex').slice(0, 32));
+  return join(folder, 'ids', fileNameOf(workerId));
+}
+
+/** Ids may hold characters that file names may not. */
+export function fileNameOf(workerId: string): string {
+  return createHash('sha256').update(workerId).digest('hex').slice(0, 32);
 }
 
 /** The state folder of the user; without a home that can be written, a folder that lasts until the next start of the machine. */

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { Schemas } from '@longshore/client';
 import type { Capability } from '@longshore/client/constants';
 import type { WORKER_VARIABLES } from '@longshore/common/variable-names';
@@ -57,11 +58,62 @@ export interface RunSpec extends CarriedOptions {
   readonly trace: TraceContext | null;
 }
 
+/** What is put into a container from one source of its files. Paths are below that of the source; empty: the source itself. */
+export type FetchedEntry =
+  | {
+      readonly kind: 'file';
+      readonly path: string;
+      /** Permissions. */
+      readonly mode: number;
+      readonly bytes: number;
+      /** Read it before the next entry. */
+      readonly content: Readable;
+    }
+  | { readonly kind: 'folder'; readonly path: string }
+  /** @property target relative to the folder of the link */
+  | { readonly kind: 'link'; readonly path: string; readonly target: string }
+  /** @property as path of a file before it that it is another name of */
+  | { readonly kind: 'same'; readonly path: string; readonly as: string; readonly mode: number };
+
+/** A source of a run's files that is fetched. */
+export interface FetchedSource {
+  /** Absolute. Folders that are missing are created. */
+  readonly path: string;
+  /** Those of a folder belong to the user of the run. */
+  readonly kind: 'file' | 'folder';
+  /** Reads it from the beginning. Folders come before what is in them. */
+  entries(): AsyncIterable<FetchedEntry>;
+}
+
+/** What the option `artifacts` of a run asks a container for. */
+export interface ArtifactPlaces {
+  readonly fetched: readonly FetchedSource[];
+  /** Folders in which the program leaves what it gives; of the user of the run. */
+  readonly folders: readonly string[];
+}
+
+/** The files of an ended container. No link is followed: what is one, or behind one, is missing. */
+export interface EndedFiles {
+  /** Paths of the regular files below a folder, relative to it. */
+  list(folder: string): AsyncIterable<string>;
+  /** Null: there is no regular file at the path. Destroy the content when it is not read to its end. */
+  open(path: string): Promise<OpenedFile | null>;
+}
+
+export interface OpenedFile {
+  readonly bytes: number;
+  readonly content: Readable;
+}
+
 /** A container of this machine. Its image is what `pull` has returned; values of secrets are among its variables. */
 export interface ContainerSpec extends RunSpec {
   readonly limits: ContainerLimits;
   /** Names of the variables that have values of secrets. */
   readonly secretNames: readonly string[];
+  /** Queries of the signed URLs that it finds: nothing that it prints of them is shown. */
+  readonly signedQueries: readonly string[];
+  /** Null: the run has no `artifacts`. */
+  readonly artifacts: ArtifactPlaces | null;
 }
 
 /** One line of a container's output, without its line end. */
@@ -127,6 +179,8 @@ export interface FoundContainer {
 export interface Adoption {
   /** The attempt's. */
   readonly mounts: RunSpec['mounts'];
+  /** As in {@link ArtifactPlaces}. */
+  readonly folders: readonly string[];
   /** Paths of its files that have values of secrets. */
   readonly secretFiles: readonly string[];
   /** From which its lines are new; absent: from the first. */
@@ -137,6 +191,8 @@ export interface AdoptedContainer {
   readonly container: RunningContainer;
   /** Values of secrets that it was created with, by variable, and by path those of files that can be read still. Never log them. */
   readonly secrets: Readonly<Record<string, string | Buffer>>;
+  /** As in {@link ContainerSpec}. */
+  readonly signedQueries: readonly string[];
   /** How much of its output is stored already. */
   readonly stored: OutputEnds;
 }
@@ -162,6 +218,8 @@ export interface RunningContainer {
    * @throws Error fit for a run's error_message when this machine cannot read it
    */
   readOutputs(): Promise<Buffer | null>;
+  /** Opens the files of an ended container that is not removed yet, for the time of a task. */
+  readFiles<T>(task: (files: EndedFiles) => Promise<T>): Promise<T>;
   /** What the engine has not done of what it was asked for, in its words; empty: all is done. */
   readonly warnings: readonly string[];
   /** Removes the container and its files. Idempotent. */

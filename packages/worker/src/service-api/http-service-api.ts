@@ -16,6 +16,7 @@ import {
   readSecrets,
   readTimeline,
 } from './read-answers.js';
+import { readUploads, type Upload } from './run-artifacts.js';
 import { ask, NOT_MODIFIED, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
@@ -194,11 +195,11 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
-  async getRun(runId: string): Promise<Answer<RunView>> {
-    if (this.isOlder) return this.askRun(runId, {});
-    const answer = await this.askRun(runId, { include_events: false });
+  async getRun(runId: string, holder?: RunHolder): Promise<Answer<RunView>> {
+    if (this.isOlder) return this.askRun(runId, {}, holder);
+    const answer = await this.askRun(runId, { include_events: false }, holder);
     const isUnknownQuery = answer.kind === 'refused' && answer.status === 400;
-    return isUnknownQuery ? this.askRun(runId, {}) : answer;
+    return isUnknownQuery ? this.askRun(runId, {}, holder) : answer;
   }
 
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
@@ -222,6 +223,21 @@ export class HttpServiceApi implements ServiceApi {
       { timeoutMs: SMALL_ANSWER_MS },
       (init) => this.client.GET('/runs/{id}/secrets', { params, ...init }),
       readSecrets,
+    );
+  }
+
+  getUploads(
+    runId: string,
+    body: { readonly names: readonly string[]; readonly bytes?: number },
+    holder: RunHolder,
+  ): Promise<Answer<Readonly<Record<string, Upload>>>> {
+    const params = { path: { id: runId } };
+    const headers = fencingHeaders(holder);
+    return this.ask(
+      { timeoutMs: ANSWER_MS },
+      // Not in the typed routes of each service that it may be asked of.
+      (init) => Object(this.client).POST('/runs/{id}/artifact-urls', { params, body, headers, ...init }),
+      readUploads,
     );
   }
 
@@ -276,17 +292,25 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
-  private askRun(runId: string, query: { readonly include_events?: false }): Promise<Answer<RunView>> {
+  private askRun(
+    runId: string,
+    query: { readonly include_events?: false },
+    holder?: RunHolder,
+  ): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query };
-    const known = this.kept.get(runId);
-    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
+    // The answer to a holder has fresh URLs each time.
+    const known = holder === undefined ? this.kept.get(runId) : undefined;
+    const headers = {
+      ...(known === undefined ? {} : { 'If-None-Match': known.etag }),
+      ...(holder === undefined ? {} : fencingHeaders(holder)),
+    };
     return this.ask(
       { timeoutMs: SMALL_ANSWER_MS },
       (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
       (run, response) => {
         if (response.status === NOT_MODIFIED) return known?.view ?? null;
         const view = readRun(run, runId);
-        if (view !== null) this.keep(runId, view, response.headers);
+        if (view !== null && holder === undefined) this.keep(runId, view, response.headers);
         return view;
       },
     );
@@ -315,6 +339,10 @@ export class HttpServiceApi implements ServiceApi {
 function readPositive(headers: Headers, name: string): number | null {
   const value = Number(headers.get(name) ?? Number.NaN);
   return value > 0 && Number.isFinite(value) ? value : null;
+}
+
+function fencingHeaders({ workerId, attempt }: RunHolder): Readonly<Record<string, string>> {
+  return { 'X-Worker-Id': workerId, ...(attempt === null ? {} : { 'X-Run-Attempt': String(attempt) }) };
 }
 
 function traceHeaders(trace: TraceContext | null): Readonly<Record<string, string>> {

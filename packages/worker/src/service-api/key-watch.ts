@@ -59,10 +59,11 @@ export class KeyWatch {
       heartbeat: (...call) => settle(service.heartbeat(...call), 'heartbeat'),
       claim: (...call) => settle(service.claim(...call), 'claim'),
       removeWorker: (id) => settle(service.removeWorker(id), 'removal'),
-      getRun: (id) => settle(service.getRun(id), `run ${id}`),
+      getRun: (id, holder) => settle(service.getRun(id, holder), `run ${id}`),
       listHeld: (id) => settle(service.listHeld(id), 'held runs'),
       getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
       getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
+      getUploads: (id, request, holder) => settle(service.getUploads(id, request, holder), `uploads ${id}`),
       postEvent: (id, event, reporter) =>
         settleReport(service.postEvent(id, event, reporter), `event ${id} ${reporter.idempotencyKey}`),
       putLogChunk: (address, chunk, signal) =>

@@ -3,6 +3,7 @@ import { fromBase64 } from '@longshore/common/binary';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import { readConstraints } from './constraints.js';
+import { readArtifacts } from './run-artifacts.js';
 import type {
   ClaimedRun,
   EndingRun,
@@ -25,7 +26,9 @@ export function readRun(run: unknown, runId: string): RunView | null {
   if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
   const [container, selector] = [readContainer(run), readList(run['selector'])];
   const constraints = readConstraints(run['constraints']);
-  if (container === null || selector === undefined || constraints === null) return null;
+  const artifacts = readArtifacts(run['artifacts']);
+  if (container === null || selector === undefined || constraints === null || artifacts === undefined)
+    return null;
   const workerId = summary['worker_id'];
   return {
     state,
@@ -36,6 +39,7 @@ export function readRun(run: unknown, runId: string): RunView | null {
     workerId: typeof workerId === 'string' ? workerId : null,
     constraints,
     container,
+    ...artifacts,
     selector: selector ?? [],
     mustStartInTime: isJsonObject(run['timeouts']) && typeof run['timeouts']['start_within_s'] === 'number',
     trace: readTraceContext(run['traceparent'], undefined),
@@ -207,7 +211,8 @@ export function readClaimedRun(op: unknown): ClaimedRun | null {
   if (typeof id !== 'string' || typeof image !== 'string' || !isJsonObject(inputs)) return null;
   const container = readContainer(op);
   const constraints = isJsonObject(op['constraints']) ? readConstraints(op['constraints']) : null;
-  if (container === null || constraints === null) return null;
+  const artifacts = readArtifacts(op['artifacts']);
+  if (container === null || constraints === null || artifacts === undefined) return null;
   return {
     id,
     image,
@@ -215,6 +220,7 @@ export function readClaimedRun(op: unknown): ClaimedRun | null {
     constraints,
     attempt: typeof attempt === 'number' ? attempt : null,
     container,
+    ...artifacts,
     ...(typeof scheduledFor === 'string' && { scheduledFor }),
     ...readArray(op['array']),
     trace: readTraceContext(op['traceparent'], op['tracestate']),

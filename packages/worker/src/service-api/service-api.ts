@@ -4,6 +4,7 @@ import { capabilitiesOfConstraints, capabilitiesOfOption } from '@longshore/comm
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { toWireConstraints, type Constraints } from './constraints.js';
+import type { RunArtifacts, Upload } from './run-artifacts.js';
 
 /**
  * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again, or of a proxy that
@@ -127,6 +128,8 @@ export interface RunSecrets {
 /** A run of a claim's answer. */
 export interface ClaimedRun extends HeldRun {
   readonly container: RunContainer;
+  /** Absent: none. */
+  readonly artifacts?: RunArtifacts;
   /** Its time by its schedule; absent: no schedule made it. */
   readonly scheduledFor?: string;
   /** Its place in its array; absent: it is in none. */
@@ -214,6 +217,8 @@ export interface RunView extends RunOwnership {
   readonly outputs: JsonObject;
   readonly constraints: Constraints;
   readonly container: RunContainer;
+  /** Absent: none. With signed URLs where the answer is for the holder. */
+  readonly artifacts?: RunArtifacts;
   /** Tags that a worker of the run must have. */
   readonly selector: readonly string[];
   /** Whether the run fails if no worker begins with it in time. */
@@ -312,11 +317,21 @@ export interface ServiceApi {
   removeWorker(workerId: string): Promise<Answer<null>>;
   /** What the service knows about the worker's key. */
   whoami(): Promise<Answer<KeyView>>;
-  getRun(runId: string): Promise<Answer<RunView>>;
+  /** @param holder gets signed URLs in the template of the outputs and beside the sources of files, anew each time; absent: nobody */
+  getRun(runId: string, holder?: RunHolder): Promise<Answer<RunView>>;
   /** The newest entries of the run's timeline, at most 1,000, oldest first. */
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>>;
   /** The values of the run's secrets, only for the worker and the attempt that hold it. */
   getSecrets(runId: string, holder: RunHolder): Promise<Answer<RunSecrets>>;
+  /**
+   * Signs uploads of what the run gives, anew each time. An older service, and one without a store, refuses or is unreachable.
+   * @param bytes of the one name, which may then go in parts; absent: each goes in one piece
+   */
+  getUploads(
+    runId: string,
+    request: { readonly names: readonly string[]; readonly bytes?: number },
+    holder: RunHolder,
+  ): Promise<Answer<Readonly<Record<string, Upload>>>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
   /**
    * Idempotent.
@@ -330,16 +345,20 @@ export interface ServiceApi {
 export function neededCapabilities({
   container,
   constraints,
-}: Pick<ClaimedRun, 'container' | 'constraints'>): string[] {
+  artifacts,
+}: Pick<ClaimedRun, 'container' | 'constraints' | 'artifacts'>): string[] {
   const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capabilities }) => {
     const value = container[name];
     return value === unset || !isSet(value) ? [] : capabilitiesOfOption(capabilities, value);
   });
-  return [...new Set([...needed, ...capabilitiesOfConstraints(toWireConstraints(constraints))])];
+  const ofArtifacts = [artifacts?.in, artifacts?.out].some(isSet) ? ['artifacts'] : [];
+  const ofConstraints = capabilitiesOfConstraints(toWireConstraints(constraints));
+  return [...new Set([...needed, ...ofArtifacts, ...ofConstraints])];
 }
 
 /** An empty map or list is not set. */
-function isSet(value: RunContainer[RunOption['name']]): boolean {
+function isSet(value: RunContainer[RunOption['name']] | object | undefined): boolean {
+  if (value === undefined) return false;
   if (typeof value !== 'object') return true;
   return value !== null && Object.keys(value).length > 0;
 }

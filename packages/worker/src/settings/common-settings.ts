@@ -1,5 +1,6 @@
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { CONTAINER_SETTINGS } from './container-settings.js';
+import { FILE_SETTINGS } from './file-settings.js';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
 import {
   imagePatterns,
@@ -166,6 +167,7 @@ export const COMMON_SETTINGS = {
     ),
     check: limitOf(1_000_000, GB),
   },
+  ...FILE_SETTINGS,
   network: text(
     'SERVICE_WORKER_NETWORK',
     {

@@ -65,6 +65,8 @@ export function containerSpec(
     limits: { ...NO_CONSTRAINTS, ...limits },
     env: {},
     secretNames: [],
+    signedQueries: [],
+    artifacts: null,
     files: [],
     trace: null,
   };

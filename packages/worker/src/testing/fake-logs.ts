@@ -1,5 +1,5 @@
 import type { Answer, ChunkAddress, HeldAttempt, LogChunk, LogPosition } from '../service-api/service-api.js';
-import type { FakeRun } from './fake-service.js';
+import type { FakeRun } from './fake-run.js';
 
 type Stored = Answer<LogPosition>;
 

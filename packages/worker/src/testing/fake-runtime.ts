@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { CAPABILITIES, type Capability } from '@longshore/client/constants';
 import { graceCapabilities } from '@longshore/common/capabilities';
 import {
@@ -8,6 +9,7 @@ import {
   type ContainerTimes,
   type ContainerExit,
   type ContainerSpec,
+  type EndedFiles,
   type FoundContainer,
   type KeptContainer,
   type LogLine,
@@ -29,6 +31,8 @@ export class FakeContainer implements RunningContainer {
   kept: KeptContainer | null = null;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
+  /** What its program has written, by path. */
+  readonly files = new Map<string, Buffer>();
   private readonly printed: LogLine[] = [];
   private outputs: string;
   private ended = false;
@@ -72,6 +76,18 @@ export class FakeContainer implements RunningContainer {
 
   async readOutputs(): Promise<Buffer | null> {
     return Buffer.from(this.outputs);
+  }
+
+  async readFiles<T>(task: (files: EndedFiles) => Promise<T>): Promise<T> {
+    const { files } = this;
+    const open: EndedFiles['open'] = async (path) => {
+      const content = files.get(path);
+      return content === undefined ? null : { bytes: content.length, content: Readable.from([content]) };
+    };
+    const list: EndedFiles['list'] = async function* (folder) {
+      for (const path of files.keys()) if (path.startsWith(`${folder}/`)) yield path.slice(folder.length + 1);
+    };
+    return task({ list, open });
   }
 
   end(exitCode = 0, outOfMemory = false): void {
@@ -191,7 +207,8 @@ export class FakeRuntime implements Runtime {
     this.adoptions.push(adoption);
     this.containers.push(container);
     const stored = adoption.cursor === undefined ? NOTHING_READ : CURSORS.read(adoption.cursor);
-    return { container, secrets: this.leftSecrets, stored: stored ?? NOTHING_READ };
+    const { signedQueries } = container.spec;
+    return { container, secrets: this.leftSecrets, signedQueries, stored: stored ?? NOTHING_READ };
   }
 
   async removeLeftovers(): Promise<number> {

@@ -1,9 +1,11 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
+import type { Upload } from '../service-api/run-artifacts.js';
 import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
-import { NO_CONSTRAINTS, type Constraints } from '../service-api/constraints.js';
+import type { FakeRun } from './fake-run.js';
+import { signUploads, type SignUpload } from './fake-uploads.js';
+import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import type {
   Answer,
   ChunkAddress,
@@ -27,23 +29,6 @@ import type {
   TimelineEntry,
 } from '../service-api/service-api.js';
 
-export interface FakeRun {
-  readonly id: string;
-  image: string;
-  inputs: JsonObject;
-  outputs: JsonObject;
-  constraints: Constraints;
-  container: RunContainer;
-  state: string;
-  attempt: number;
-  maxAttempts: number;
-  failures: number;
-  workerId: string | null;
-  selector: readonly string[];
-  mustStartInTime: boolean;
-  readonly timeline: (RunEvent & { readonly attempt: number })[];
-}
-
 /** One request that reached the fake service. */
 export interface Call {
   readonly what:
@@ -55,6 +40,7 @@ export interface Call {
     | 'getRun'
     | 'getTimeline'
     | 'getSecrets'
+    | 'getUploads'
     | 'postEvent'
     | 'putLogChunk';
   readonly runId?: string;
@@ -63,6 +49,8 @@ export interface Call {
   readonly report?: HeartbeatReport;
   readonly address?: ChunkAddress;
   readonly chunk?: LogChunk;
+  /** Of uploads. */
+  readonly names?: readonly string[];
   /** Of a claim. */
   readonly max?: number | undefined;
   /** Of a claim or a heartbeat. */
@@ -117,6 +105,8 @@ export class FakeService implements ServiceApi {
   key: KeyView = { scopes: ['worker'], workerIds: null };
   /** What it answers to requests for secrets. */
   secrets: RunSecrets = { env: {}, files: {}, registry: null };
+  /** What it answers to requests for uploads; null: files are not configured. */
+  uploads: SignUpload | null = null;
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   /** Bodies of events by run and key. */
@@ -235,6 +225,15 @@ export class FakeService implements ServiceApi {
     });
   }
 
+  getUploads(
+    runId: string,
+    request: { readonly names: readonly string[]; readonly bytes?: number },
+    holder: RunHolder,
+  ): Promise<Answer<Readonly<Record<string, Upload>>>> {
+    const call = { what: 'getUploads', runId, names: request.names } as const;
+    return this.answer(call, () => signUploads(this.uploads, this.runs.get(runId), request, holder));
+  }
+
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>> {
     return this.answer({ what: 'postEvent', runId, event, key: reporter.idempotencyKey }, () =>
       this.record(runId, event, reporter),
@@ -311,8 +310,10 @@ export class FakeService implements ServiceApi {
     if (next === undefined) return [];
     next.state = 'ASSIGNED';
     next.workerId = workerId;
-    const { id, image, inputs, constraints, attempt, container } = next;
-    return [{ id, image, inputs, constraints, attempt, container, trace: null }];
+    const { id, image, inputs, constraints, attempt, container, artifacts } = next;
+    return [
+      { id, image, inputs, constraints, attempt, container, ...(artifacts && { artifacts }), trace: null },
+    ];
   }
 
   private record(

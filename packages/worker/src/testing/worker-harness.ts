@@ -1,13 +1,16 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../settings/worker-settings.js';
+import { fetchAddresses } from '../artifacts/download.js';
+import { FileCache } from '../artifacts/file-cache.js';
 import type { GpuReading } from '../claims/resources.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
-import { FakeService, type FakeRun } from './fake-service.js';
+import type { FakeRun } from './fake-run.js';
+import { FakeService } from './fake-service.js';
 
 /** A worker with a fake service, runtime and clock. */
 export interface WorkerHarness {
@@ -39,6 +42,8 @@ export interface HarnessOptions {
   readonly capabilities?: readonly Capability[];
   /** Whether an earlier process had its id; default: no. */
   readonly isSuccessor?: boolean;
+  /** For files that are fetched. */
+  readonly filesFolder?: string;
 }
 
 export function makeHarness({
@@ -46,6 +51,7 @@ export function makeHarness({
   resources = {},
   capabilities,
   isSuccessor = false,
+  filesFolder = '/nonexistent',
 }: HarnessOptions = {}): WorkerHarness {
   const clock = new FakeClock();
   const service = new FakeService(clock);
@@ -68,6 +74,7 @@ export function makeHarness({
         needsRamLimit: settings.needsRamLimit,
         maxRuns: settings.maxRuns,
         isSuccessor,
+        files: { cache: new FileCache(filesFolder, settings.maxCacheBytes), addresses: fetchAddresses(null) },
       }),
     clock,
     logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),

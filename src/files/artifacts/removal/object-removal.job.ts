@@ -93,4 +93,7 @@ async function removeObjects(
     });
     if (doomed.length > 0) await store.remove(doomed.map(({ key }) => key));
   }
+  // A folder that took no more uploads stays when it is empty, until something of it is removed.
+  const sealed = Array.from({ length: removesAll ? (attempt ?? 0) : 0 }, (_, at) => at + 1);
+  await store.remove(sealed.map((one) => artifactKey({ run: runId, attempt: one, name: 'none' })));
 }

@@ -33,9 +33,12 @@ export function DefinitionLink({ name, version }: DefinitionLinkProps) {
 
 /** A run or group that something waits for. */
 interface Dependency {
-  readonly run?: string;
+  /** Null: the schedule has not made it yet. */
+  readonly run?: string | null;
   readonly group?: string;
-  /** Null: it was removed. */
+  readonly schedule?: string;
+  readonly nominal_at?: string;
+  /** Null: it is not made yet, or was removed. */
   readonly state: string | null;
   readonly when: 'completed' | 'failed' | 'ended';
 }
@@ -44,7 +47,15 @@ const VERBS = { completed: 'complete', failed: 'fail', ended: 'end' } as const;
 
 /** What a run or an array waits for, each with its state: `run 1c…4f (running) to complete, group 9a…7e (open) to end`. */
 export function DependencyList({ of: dependencies }: { readonly of: readonly Dependency[] }) {
-  return dependencies.map(({ run, group, state, when }, index) => {
+  return dependencies.map(({ run, group, state, when, schedule, nominal_at: at }, index) => {
+    if (run === null)
+      return (
+        <Fragment key={`${schedule} ${at} ${when}`}>
+          {index > 0 && ', '}
+          what schedule <Link href={`/schedules/${encodeURIComponent(schedule ?? '')}`}>{schedule}</Link>{' '}
+          makes for {at} (not made yet) to {VERBS[when]}
+        </Fragment>
+      );
     const id = run ?? group ?? '';
     const kind = run === undefined ? 'group' : 'run';
     return (

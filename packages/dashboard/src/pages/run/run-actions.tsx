@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Checkbox } from '../../components/controls/inputs.js';
 import { ReasonField } from '../../components/controls/reason-field.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
@@ -81,6 +82,7 @@ interface QuestionsProps {
 function Questions({ run, asked, onClose }: QuestionsProps) {
   const api = useApi();
   const [reason, setReason] = useState('');
+  const [dependents, setDependents] = useState(false);
   const params = { path: { id: run.id } };
   const cancel = async (): Promise<void> => {
     await unwrap(
@@ -92,7 +94,9 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
     showToast('good', 'Run ', <RunLink id={run.id} />, ' is cancelled.');
   };
   const retry = async (): Promise<void> => {
-    const { current_attempt: attempt } = await unwrap(api.POST('/runs/{id}/retry', { params }));
+    const { current_attempt: attempt } = await unwrap(
+      api.POST('/runs/{id}/retry', { params: { ...params, ...(dependents && { query: { dependents } }) } }),
+    );
     showToast('good', `Attempt ${attempt} of run `, <RunLink id={run.id} />, ' is in the queue.');
   };
   return (
@@ -122,6 +126,9 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         {isEnded(run)
           ? `It opens attempt ${run.current_attempt + 1} of this run, with the same inputs, and puts it into the queue. The attempts before stay as they are.`
           : `Attempt ${run.current_attempt} has not ended. This ends it and opens attempt ${run.current_attempt + 1} of this run, with the same inputs. A container that works on it is stopped.`}
+        <Checkbox isChecked={dependents} onChange={setDependents}>
+          And what it had cancelled: once it is completed, open again the runs that waited for it
+        </Checkbox>
       </ConfirmDialog>
     </>
   );

@@ -10,7 +10,7 @@ import type { DockerRuntime } from './docker.runtime.js';
 const LOGS = 'GET /containers/ID/logs';
 const EVENTS = 'GET /events';
 const INFO = { Plugins: { Log: ['local'] }, NCPU: 4, SystemTime: '2026-11-26T00:00:00Z' };
-const NOTHING_KNOWN: Adoption = { mounts: [], secretFiles: [] };
+const NOTHING_KNOWN: Adoption = { mounts: [], folders: [], secretFiles: [] };
 
 /** A time of the container's log, after that of the cursors of these tests. */
 const at = (second: number): string => `2099-01-01T00:00:0${second}.000000000Z`;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { EngineFault, NOTHING_READ, type AdoptedContainer, type Adoption } from '../runtime.js';
-import { SECRETS_LABEL } from './container/container-options.js';
+import { QUERIES_LABEL, SECRETS_LABEL } from './container/container-options.js';
 import { DockerContainer, type DockerContainerOptions } from './container/docker.container.js';
 import { readCursor } from './container/output-cursor.js';
 import { engineMessage, engineStatus, withLimit } from './engine/docker-engine.js';
@@ -45,6 +45,7 @@ export async function adoptContainer(
       withOutputs,
     }),
     secrets: { ...secretVariables(described), ...(await secretFiles(container, adoption, timing.callMs)) },
+    signedQueries: queriesOf(described),
     stored: earlier?.ends ?? NOTHING_READ,
   };
 }
@@ -65,6 +66,12 @@ async function untilAnswered<T>(
     }
     await sleep(pauseMs);
   }
+}
+
+function queriesOf({ Config }: Described): string[] {
+  const { [QUERIES_LABEL]: text = '[]' } = Config.Labels;
+  const queries: unknown = JSON.parse(text);
+  return Array.isArray(queries) ? queries.map(String) : [];
 }
 
 function secretVariables({ Config }: Described): Record<string, string> {

@@ -19,6 +19,7 @@ import {
   type ContainerTiming,
 } from './container/docker.container.js';
 import { fillContainer } from './container/container-files.js';
+import { putFetched } from './container/fetched-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { checkEngine, type EngineCheck } from './engine/engine-versions.js';
 import { createContainer, probeEngine, probeGpus, withUnstarted } from './engine-probe.js';
@@ -93,6 +94,7 @@ export class DockerRuntime implements Runtime {
     const networks = ['none', ...(options.networks?.keys() ?? [])];
     this.capabilities = [
       ...CONTAINER_CAPABILITIES,
+      'artifacts',
       ...networks.map((name) => `network:${name}` as const),
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
       ...graceCapabilities(options.maxGraceSeconds ?? 0),
@@ -260,6 +262,7 @@ export class DockerRuntime implements Runtime {
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
       const made = [...(workdir?.isNew === true ? [workdir.path] : []), ...homesOf(account)];
       await fillContainer(container, executed, made, timing);
+      await putFetched(container, executed, timing, signal);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
@@ -269,7 +272,8 @@ export class DockerRuntime implements Runtime {
         void opened.close();
       };
       const { hasLog } = features;
-      const withOutputs = outputsAccess(container, spec, timing.callMs, looking);
+      const left = { mounts: spec.mounts, folders: spec.artifacts?.folders ?? [] };
+      const withOutputs = outputsAccess(container, left, timing.callMs, looking);
       const { log } = this.options;
       const begun = { attached, earlier: null, hasEnded: false, hasLog, withOutputs };
       return new DockerContainer(container, { engine, timing, log, warnings, ...begun, onRemoved: onGone });

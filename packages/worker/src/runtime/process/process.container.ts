@@ -8,6 +8,7 @@ import {
   engineTime,
   type ContainerTimes,
   type ContainerExit,
+  type EndedFiles,
   type LogLine,
   type RunningContainer,
 } from '../runtime.js';
@@ -79,6 +80,10 @@ export class ProcessContainer implements RunningContainer {
 
   readOutputs(): Promise<Buffer | null> {
     return this.parts.folder.readOutputs();
+  }
+
+  readFiles<T>(task: (files: EndedFiles) => Promise<T>): Promise<T> {
+    return task(this.parts.folder.files);
   }
 
   async remove(): Promise<void> {

@@ -8,6 +8,7 @@ import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { RunProcesses, hasEnvironment, processStamp, processTrees } from './process-table.js';
 import { errorText, errorCode } from '@longshore/common/errors';
+import { FILES_ROOT } from '@longshore/common/variable-names';
 import {
   EngineFault,
   RunFault,
@@ -42,7 +43,15 @@ export interface ProcessRuntimeOptions {
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
   readonly containerEngine = null;
-  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from', 'cpu_millis', 'gpus'] as const;
+  readonly capabilities = [
+    'env',
+    'command',
+    'secrets',
+    'secrets_from',
+    'cpu_millis',
+    'gpus',
+    'artifacts',
+  ] as const;
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
@@ -92,7 +101,8 @@ export class ProcessRuntime implements Runtime {
   }
 
   async probe(): Promise<void> {
-    const folder = await this.createFolder({ runId: 'probe', attempt: 1, inputs: {}, outputTemplate: {} });
+    const nothing = { inputs: {}, outputTemplate: {}, artifacts: null };
+    const folder = await this.createFolder({ runId: 'probe', attempt: 1, ...nothing });
     try {
       await promisify(execFile)(process.execPath, ['--version'], { cwd: folder.path, timeout: PROBE_MS });
     } finally {
@@ -157,6 +167,7 @@ export class ProcessRuntime implements Runtime {
     try {
       return await this.options.folders.create(spec);
     } catch (error) {
+      if (error instanceof RunFault || error instanceof EngineFault) throw error;
       throw new EngineFault(
         `The folder of the run could not be created (${errorCode(error) || 'unknown reason'})`,
         {
@@ -182,7 +193,7 @@ export class ProcessRuntime implements Runtime {
     const startedAtMs = Date.now();
     const child = spawnPiped(spec.image, file, [...own, ...(spec.args ?? [])], {
       cwd: folder.path,
-      env: this.environment(folder.path, spec),
+      env: this.environment(folder, spec),
     });
     const { pid } = child;
     if (pid === undefined) {
@@ -230,7 +241,7 @@ export class ProcessRuntime implements Runtime {
     );
   }
 
-  private environment(folder: string, spec: ContainerSpec): NodeJS.ProcessEnv {
+  private environment({ path: folder, filesRoot }: RunFolder, spec: ContainerSpec): NodeJS.ProcessEnv {
     const { PATH = DEFAULT_PATH, LANG, TZ } = this.options.env;
     return {
       PATH,
@@ -239,6 +250,7 @@ export class ProcessRuntime implements Runtime {
       ...(TZ === undefined ? {} : { TZ }),
       ...spec.env,
       ...workerEnvironment(spec, spec.limits, folder),
+      ...(spec.artifacts !== null && { [FILES_ROOT]: filesRoot }),
       ...visibleGpus(spec.limits.gpuIds),
     };
   }

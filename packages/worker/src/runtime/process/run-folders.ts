@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, lstatSync, mkdirSync, mkdtempSync } from 'node:fs';
-import { readdir, writeFile, type FileHandle } from 'node:fs/promises';
+import { mkdir, readdir, writeFile, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
 import { templateText, MAX_OUTPUT_BYTES, refusedOutputs } from '../outputs.js';
-import type { ContainerSpec } from '../runtime.js';
+import type { ContainerSpec, EndedFiles } from '../runtime.js';
+import { endedFiles, fillFilesRoot } from './attempt-files.js';
 import { openFileBelow } from '../open-folder.js';
 import { removeTree } from './remove-tree.js';
 import { errorCode } from '@longshore/common/errors';
@@ -13,6 +14,10 @@ import { errorCode } from '@longshore/common/errors';
 /** The folder of one attempt, in which its program runs. */
 export interface RunFolder {
   readonly path: string;
+  /** What stands before the paths of the run's files. */
+  readonly filesRoot: string;
+  /** Opens what the ended program has left below that. */
+  readonly files: EndedFiles;
   /**
    * The output file of an ended program; null when there is none.
    * @throws Error fit for a run's error_message
@@ -23,7 +28,7 @@ export interface RunFolder {
 }
 
 /** What a folder is made for. */
-export type FolderSpec = Pick<ContainerSpec, 'runId' | 'attempt' | 'inputs' | 'outputTemplate'>;
+export type FolderSpec = Pick<ContainerSpec, 'runId' | 'attempt' | 'inputs' | 'outputTemplate' | 'artifacts'>;
 
 interface Leftovers {
   readonly removed: number;
@@ -76,12 +81,13 @@ export class RunFolders {
   }
 
   /** Creates the folder of an attempt, under a unique name, with its input and output file. */
-  async create({ runId, attempt, inputs, outputTemplate }: FolderSpec): Promise<RunFolder> {
+  async create({ runId, attempt, inputs, outputTemplate, artifacts }: FolderSpec): Promise<RunFolder> {
     this.open();
     const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
     // At once, or a search for leftovers could find it before it is known.
     const path = mkdtempSync(join(this.root, `${name}-${attempt}-`));
     this.current.add(path);
+    const filesRoot = join(path, 'files');
     const remove = (): Promise<void> => {
       this.current.delete(path);
       return removeTree(path);
@@ -89,12 +95,18 @@ export class RunFolders {
     try {
       await writeFile(join(path, 'input.json'), jsonText(inputs));
       await writeFile(join(path, 'output.json'), templateText(outputTemplate));
+      if (artifacts !== null) {
+        await mkdir(filesRoot);
+        await fillFilesRoot(filesRoot, artifacts);
+      }
     } catch (error) {
       await remove();
       throw error;
     }
     return {
       path,
+      filesRoot,
+      files: endedFiles(this.root, [basename(path), basename(filesRoot)]),
       readOutputs: () => readOutputFile(this.root, [basename(path)]),
       remove,
     };

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { containerSpec } from '../container-spec.js';
 import type { FakeContainer } from '../fake-runtime.js';
-import { DOWN, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { DOWN } from '../fake-service.js';
 import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 interface Left {

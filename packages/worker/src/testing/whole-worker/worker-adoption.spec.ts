@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { containerSpec } from '../container-spec.js';
 import type { FakeContainer } from '../fake-runtime.js';
-import { DOWN, errorMessage, eventTypes, PLAIN, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { DOWN, errorMessage, eventTypes, PLAIN } from '../fake-service.js';
 import { makeHarness, type HarnessOptions, type WorkerHarness } from '../worker-harness.js';
 
 const WORKER = 'rack/7:a';
@@ -153,7 +154,7 @@ describe('a container of an earlier process', () => {
     service.logs.store(address, { firstLine: 0, lines, skippedBytes: 0, isLast: false, cursor: '8' });
     await endWithThreeLines({ harness, run, container });
     assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', 'tre', '<end>']);
-    assert.deepEqual(harness.runtime.adoptions, [{ mounts: [], secretFiles: [], cursor: '8' }]);
+    assert.deepEqual(harness.runtime.adoptions, [{ mounts: [], folders: [], secretFiles: [], cursor: '8' }]);
     assert.deepEqual(
       service.callsOf('putLogChunk').map(({ address: sent, chunk }) => [sent?.number, chunk?.cursor]),
       [[1, '12']],

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
-import { DOWN, eventTypes, type Call, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { DOWN, eventTypes, type Call } from '../fake-service.js';
 import { makeHarness, startedRun, type WorkerHarness } from '../worker-harness.js';
 
 const MANY = { env: { SERVICE_WORKER_MAX_RUNS: '20' }, resources: { cpuCores: 20 } };

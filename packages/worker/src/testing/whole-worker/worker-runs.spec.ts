@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { test } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
-import { DOWN, errorMessage, eventTypes, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
 import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('executes a run from the claim to COMPLETED and removes the container', async () => {

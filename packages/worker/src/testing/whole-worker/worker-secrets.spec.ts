@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN, errorMessage, eventTypes, PLAIN, type FakeRun } from '../fake-service.js';
+import type { FakeRun } from '../fake-run.js';
+import { DOWN, errorMessage, eventTypes, PLAIN } from '../fake-service.js';
 import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 const VALUE = 'correct-horse-battery';

@@ -5,17 +5,17 @@ import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
 import { pack, type Header } from 'tar-stream';
 import { CONTAINER_FOLDER, isWithin } from '../../container-places.js';
-import { scratchPaths } from './container-options.js';
 import type { ContainerTiming } from './docker.container.js';
 import { engineStatus, withLimit } from '../engine/docker-engine.js';
 import { lookUp } from '../places/look-up.js';
 import { onlyFile } from '../places/only-file.js';
-import { hasVolume } from '../places/place-rules.js';
+import { hasVolume, mountedFolders } from '../places/place-rules.js';
 import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
 import type { ContainerSpec } from '../../runtime.js';
 
-const PUT_TRIES = 3;
+/** How often a call whose connection broke is made, at most. */
+export const PUT_TRIES = 3;
 
 /**
  * Puts the files of a run into a created container, and gives it its empty folders. Repeats calls whose connection broke: they
@@ -94,22 +94,23 @@ async function putFiles(
  */
 async function giveFolders(
   container: Dockerode.Container,
-  { mounts, user }: ContainerSpec,
+  { mounts, user, artifacts }: ContainerSpec,
   made: readonly string[],
   abortSignal: AbortSignal,
 ): Promise<void> {
-  const scratch = scratchPaths(mounts);
+  const folders = (artifacts?.folders ?? []).filter((path) => path !== '/');
+  const mounted = mountedFolders(mounts, folders);
   const give = async (path: string, outer: string): Promise<void> => {
     const archive = pack();
-    const mode = user === null ? 0o1777 : 0o755;
-    archive.entry({ name: posix.relative(outer, path), type: 'directory', mode, ...ownerOf(user) });
+    const name = posix.relative(outer, path);
+    archive.entry({ name, type: 'directory', mode: folderMode(user), ...ownerOf(user) });
     archive.finalize();
     await put(container, archive, { path: outer, abortSignal });
   };
-  for (const path of scratch) await give(path, dirname(path));
+  for (const path of mounted) await give(path, dirname(path));
   // Podman puts into what is mounted only what is put there by its own path.
-  for (const path of made)
-    await give(path, [CONTAINER_FOLDER, ...scratch].find((one) => isWithin(path, one)) ?? '/');
+  for (const path of [...made, ...folders].filter((one) => !mounted.includes(one)))
+    await give(path, [CONTAINER_FOLDER, ...mounted].find((one) => isWithin(path, one)) ?? '/');
 }
 
 async function put(
@@ -124,8 +125,13 @@ async function put(
   }
 }
 
+/** Of a folder in which the run may write, whoever its user is. */
+export function folderMode(user: string | null): number {
+  return user === null ? 0o1777 : 0o755;
+}
+
 /** In extended attributes: the fields of a header hold no ids above 2097151. */
-function ownerOf(user: string | null): Pick<Header, 'pax'> {
+export function ownerOf(user: string | null): Pick<Header, 'pax'> {
   const [uid, gid = '0'] = user?.split(':') ?? [];
   return uid === undefined ? {} : { pax: { uid, gid } };
 }

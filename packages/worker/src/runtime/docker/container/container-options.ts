@@ -1,8 +1,9 @@
 import type Dockerode from 'dockerode';
+import { FILES_ROOT } from '@longshore/common/variable-names';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
 import { withLimit, type EngineFeatures } from '../engine/docker-engine.js';
 import { CONTAINER_FOLDER } from '../../container-places.js';
-import { hasVolume } from '../places/place-rules.js';
+import { hasVolume, keptFolders, scratchPaths } from '../places/place-rules.js';
 import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
@@ -27,6 +28,8 @@ const NAME_LABEL = 'longshore.name';
 const LABEL_PREFIX = 'longshore.label.';
 /** Of a container: the names of its variables that have values of secrets, separated by commas. */
 export const SECRETS_LABEL = 'longshore.secrets';
+/** Of a container: the queries of the signed URLs that it finds, as a list in JSON. */
+export const QUERIES_LABEL = 'longshore.signed-queries';
 /** Which lock of its id the worker holds. */
 export const INSTANCE_LABEL = 'longshore.instance';
 
@@ -83,7 +86,12 @@ export function containerOptions(
   owner: WorkerIdentity,
   { network, engine, pids, ociRuntime, capabilities = [], mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
-  const Mounts = [...mounts, ...namelessVolumes(scratchPaths(spec.mounts)), ...ownVolume(spec)];
+  const Mounts = [
+    ...mounts,
+    ...namelessVolumes(scratchPaths(spec.mounts)),
+    ...namelessVolumes(keptFolders(spec.mounts, spec.artifacts?.folders ?? []), { NoCopy: false }),
+    ...ownVolume(spec),
+  ];
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -103,6 +111,7 @@ export function containerOptions(
       [ATTEMPT_LABEL]: String(spec.attempt),
       ...(spec.name === null ? {} : { [NAME_LABEL]: spec.name }),
       ...(spec.secretNames.length === 0 ? {} : { [SECRETS_LABEL]: spec.secretNames.join(',') }),
+      ...(spec.signedQueries.length === 0 ? {} : { [QUERIES_LABEL]: JSON.stringify(spec.signedQueries) }),
       ...Object.fromEntries(
         Object.entries(spec.labels).map(([key, value]) => [`${LABEL_PREFIX}${key}`, value]),
       ),
@@ -124,14 +133,17 @@ export function containerOptions(
   };
 }
 
-/** Empty ones, which the engine removes with the container. */
-function namelessVolumes(targets: readonly string[]): Dockerode.MountSettings[] {
+/** Which the engine removes with the container; empty ones, unless they are to have what the image has there. */
+function namelessVolumes(
+  targets: readonly string[],
+  { NoCopy } = { NoCopy: true },
+): Dockerode.MountSettings[] {
   const DriverConfig = { Name: 'local', Options: {} };
   return targets.map((Target) => ({
     Type: 'volume',
     Source: '',
     Target,
-    VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig },
+    VolumeOptions: { NoCopy, Labels: {}, DriverConfig },
   }));
 }
 
@@ -140,16 +152,12 @@ function ownVolume({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
   return hasVolume(mounts) ? namelessVolumes([CONTAINER_FOLDER]) : [];
 }
 
-/** Where a container has its empty folders. */
-export function scratchPaths(mounts: ContainerSpec['mounts']): string[] {
-  return mounts.filter(({ volume }) => volume === undefined).map(({ path }) => path);
-}
-
 function environmentOf(spec: ContainerSpec): string[] {
   const { gpuIds } = spec.limits;
   const all = {
     ...spec.env,
     ...workerEnvironment(spec, spec.limits, CONTAINER_FOLDER),
+    ...(spec.artifacts !== null && { [FILES_ROOT]: '' }),
     // Above what the image says, which programs would read first.
     ...(gpuIds.length > 0 && { NVIDIA_VISIBLE_DEVICES: gpuIds.join(',') }),
   };

@@ -8,11 +8,13 @@ import {
   EngineFault,
   RunFault,
   type ContainerExit,
+  type EndedFiles,
   type KeptContainer,
   type LogLine,
   type RunningContainer,
 } from '../../runtime.js';
 import { readOutputFile } from './container-files.js';
+import { endedFiles } from './ended-files.js';
 import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd, type OutputOptions } from './container-output.js';
 import type { WithOutputs } from '../places/outputs-access.js';
@@ -203,6 +205,11 @@ export class DockerContainer implements RunningContainer {
     return withOutputs((container) =>
       withLimit(timing.callMs, 'archive', (abortSignal) => read(container, abortSignal)),
     );
+  }
+
+  readFiles<T>(task: (files: EndedFiles) => Promise<T>): Promise<T> {
+    const { timing, withOutputs } = this.options;
+    return withOutputs((container) => task(endedFiles(container, timing.callMs)));
   }
 
   async remove(): Promise<void> {

@@ -1,10 +1,10 @@
 import type Dockerode from 'dockerode';
 import { CONTAINER_FOLDER } from '../../container-places.js';
-import type { ContainerSpec } from '../../runtime.js';
+import type { Adoption } from '../../runtime.js';
 import { engineMessage, withLimit } from '../engine/docker-engine.js';
-import { hasVolume } from './place-rules.js';
+import { hasVolume, mountedFolders } from './place-rules.js';
 
-/** Gives a container in which the folder of the outputs can be read to a task, after the end of the one that wrote them. */
+/** Gives a container in which the outputs and other files of a run can be read to a task, after the end of the one that wrote them. */
 export type WithOutputs = <T>(task: (container: Dockerode.Container) => Promise<T>) => Promise<T>;
 
 /** Gives a container that is never started, with mounts of its own, to a task. */
@@ -21,7 +21,7 @@ export type WithUnstarted = <T>(
  */
 export function outputsAccess(
   container: Dockerode.Container,
-  { mounts }: Pick<ContainerSpec, 'mounts'>,
+  { mounts, folders }: Pick<Adoption, 'mounts' | 'folders'>,
   limitMs: number,
   withUnstarted: WithUnstarted,
 ): WithOutputs {
@@ -32,9 +32,12 @@ export function outputsAccess(
       const { Mounts } = await withLimit(limitMs, 'inspect', (abortSignal) =>
         container.inspect({ abortSignal }),
       );
-      const own = Mounts.find(({ Destination }) => Destination === CONTAINER_FOLDER)?.Name;
-      if (own === undefined) throw new Error('the container has no volume for its outputs');
-      return await withUnstarted([ownVolume(own)], (reader) => {
+      const own = [CONTAINER_FOLDER, ...mountedFolders(mounts, folders)].map((target) => {
+        const name = Mounts.find(({ Destination }) => Destination === target)?.Name;
+        if (name === undefined) throw new Error(`the container has no volume for '${target}'`);
+        return ownVolume(name, target);
+      });
+      return await withUnstarted(own, (reader) => {
         isOpen = true;
         return task(reader);
       });
@@ -45,7 +48,7 @@ export function outputsAccess(
   };
 }
 
-function ownVolume(Source: string): Dockerode.MountSettings {
+function ownVolume(Source: string, Target: string): Dockerode.MountSettings {
   const VolumeOptions = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } };
-  return { Type: 'volume', Source, Target: CONTAINER_FOLDER, ReadOnly: true, VolumeOptions };
+  return { Type: 'volume', Source, Target, ReadOnly: true, VolumeOptions };
 }

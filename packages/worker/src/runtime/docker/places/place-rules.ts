@@ -19,7 +19,7 @@ export interface WorkingDirectory {
   readonly isNew: boolean;
 }
 
-type Wanted = Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>;
+type Wanted = Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'> & Partial<Pick<ContainerSpec, 'artifacts'>>;
 
 /** A place where something is put. */
 interface Place {
@@ -66,6 +66,7 @@ export async function checkPlaces(
   const { mounts, workdir } = wanted;
   const places = placesOf(wanted, image);
   for (const place of places) checkText(place, mounts);
+  for (const folder of wanted.artifacts?.folders ?? []) checkGiven(folder, mounts);
   const directory = workdirPlace(workdir);
   const [begin, [found]] = await Promise.all([
     workdir ?? imageWorkdir(image, lookup),
@@ -108,7 +109,12 @@ const OWN_PLACES: readonly Place[] = [CONTAINER_FOLDER, ...SYSTEM_FOLDERS].map((
 }));
 
 function placesOf(wanted: Wanted, image: ImageWishes): Place[] {
+  const { fetched = [], folders = [] } = wanted.artifacts ?? {};
   return [
+    ...fetched.map(({ path, kind }): Place => ({ name: kind, path, kind })),
+    ...folders
+      .filter((path) => path !== '/')
+      .map((path): Place => ({ name: 'folder', path, kind: 'folder' })),
     ...wanted.mounts.map(({ path }): Place => ({ name: 'mount', path, kind: 'folder' })),
     ...wanted.files.map(({ path }): Place => ({ name: 'file', path, kind: 'file' })),
     ...mountedVolumes(wanted.mounts, image).map((path): Place => ({
@@ -132,6 +138,15 @@ function checkText(place: Place, mounts: Wanted['mounts']): void {
   if (problem !== null) throw refused(place, `it ${problem}`);
   const outer = volumesOf(mounts).find((path) => path !== place.path && isWithin(place.path, path));
   if (outer !== undefined) throw refused(place, `it is in the mount '${outer}'`);
+}
+
+/** Volumes are not read after the end: see `outputs-access.ts`. */
+function checkGiven(folder: string, mounts: Wanted['mounts']): void {
+  const place = { name: 'folder', path: folder };
+  if (volumesOf(mounts).includes(folder))
+    throw refused(place, 'files that the run gives are not taken from a volume');
+  if (folder === '/' && hasVolume(mounts))
+    throw refused(place, 'files that a run with volumes gives must be in a folder of their own');
 }
 
 async function checkFound(place: Place, lookup: Lookup, where = 'image'): Promise<Followed['kind']> {
@@ -160,6 +175,25 @@ async function checkApart(volume: string, file: string, lookup: Lookup): Promise
 /** Whether a container mounts what other containers may change meanwhile. */
 export function hasVolume(mounts: Wanted['mounts']): boolean {
   return volumesOf(mounts).length > 0;
+}
+
+/** Where a container has its empty folders. */
+export function scratchPaths(mounts: Wanted['mounts']): string[] {
+  return mounts.filter(({ volume }) => volume === undefined).map(({ path }) => path);
+}
+
+/** The folders of what a run gives that are volumes of their own, as those of the outputs: see `outputs-access.ts`. */
+export function keptFolders(mounts: Wanted['mounts'], folders: readonly string[]): string[] {
+  if (!hasVolume(mounts)) return [];
+  const own = folders.filter(
+    (path) => path !== '/' && !scratchPaths(mounts).some((one) => isWithin(path, one)),
+  );
+  return own.filter((path) => !own.some((other) => other !== path && isWithin(path, other)));
+}
+
+/** Folders that are mounted and belong to one container alone. @param folders of what the run gives */
+export function mountedFolders(mounts: Wanted['mounts'], folders: readonly string[]): string[] {
+  return [...scratchPaths(mounts), ...keptFolders(mounts, folders)];
 }
 
 function volumesOf(mounts: Wanted['mounts']): string[] {

@@ -8,15 +8,19 @@ declare module 'tar-stream' {
     readonly mode?: number;
     /** In bytes. */
     readonly size?: number;
-    readonly type?: string;
+    /** Null: the package does not know it. */
+    readonly type?: string | null;
     /** Extended attributes, which replace fields of the header. */
     readonly pax?: Readonly<Record<string, string>>;
     /** Target of a link. */
-    readonly linkname?: string;
+    readonly linkname?: string | null;
   }
 
   export interface Pack extends Readable {
-    entry(header: Header, content?: string | Buffer): void;
+    /** @param written called when there is room for the next one */
+    entry(header: Header, content?: string | Buffer, written?: (error?: Error | null) => void): void;
+    /** @returns what takes the content, of as many bytes as the header says */
+    entry(header: Header, written: (error?: Error | null) => void): Writable;
     finalize(): void;
   }
 
