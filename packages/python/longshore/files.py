@@ -97,7 +97,8 @@ class Files(Connection):
     def _send_piece(self, local: _Local, file_id: str, piece: Mapping[str, Any], first: int, size: int) -> str:
         """Returns the entity tag that the store gave; empty: none, or its answer was lost."""
         for tried in range(TRIES):
-            headers = {**piece["headers"], "Content-Length": str(size)}
+            given = {name: value for name, value in piece["headers"].items() if name.lower() != "content-length"}
+            headers = {**given, "Content-Length": str(size)}
             reason, may_pass = "", True
             with open(local.path, "rb") as content:
                 content.seek(first)

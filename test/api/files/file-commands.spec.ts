@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +18,10 @@ import { bodyOf } from '../../support/http/answer-shapes.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
+async function fetched(url: string): Promise<Buffer> {
+  return Buffer.from(await (await fetch(url)).arrayBuffer());
+}
+
 describe('files on the command line', () => {
   const service = useTestApp();
   const files = new FileSteps(service.send);
@@ -32,9 +36,12 @@ describe('files on the command line', () => {
     await service.dataSource.query(`delete from runs where state = 'PENDING'`);
   });
 
+  const countFiles = async (): Promise<number> =>
+    (await service.dataSource.query('select count(*)::int as n from files'))[0].n;
+
   /** Runs a command line. @returns its exit code and what it printed */
   const typed = async (...argv: readonly string[]) => {
-    const [out, err] = [new PassThrough(), new PassThrough()];
+    const [out, err] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })];
     let code = 0;
     const program = makeProgram({
       env: { SERVICE_URL: service.url, SERVICE_API_KEY: KEYS.admin, HOME: folder },
@@ -57,8 +64,6 @@ describe('files on the command line', () => {
     assert.equal(code, 0, error);
     return bodyOf(await service.send('GET', `/runs/${printed}`), 'OpRun');
   };
-
-  const fetched = async (url: string): Promise<Buffer> => Buffer.from(await (await fetch(url)).arrayBuffer());
 
   test('go in: a local file, a folder, a file, what a run has left, a store or an address', async () => {
     const source = join(folder, 'src');
@@ -111,6 +116,36 @@ describe('files on the command line', () => {
     assert.match(unknown.error, /artifacts\.in\["\/s"\].*'?datasets/);
   });
 
+  test('are sent again when the store fails, and not when only its answer is lost', async () => {
+    const path = join(folder, 'again.csv');
+    await writeFile(path, randomBytes(100_000));
+    const { fetch: real } = globalThis;
+    const tries: string[] = ['fails', 'breaks off', 'is lost'];
+    const broken = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+      if (typeof input !== 'string' || init?.method !== 'PUT') return real(input, init);
+      const how = tries.shift();
+      if (how === 'fails') return new Response('', { status: 503 });
+      if (how === 'breaks off') throw new TypeError('fetch failed');
+      await real(input, init);
+      throw new TypeError('fetch failed');
+    });
+    const { artifacts } = await create('--in', `/a=@${path}`);
+    assert.deepEqual(tries, []);
+    assert.equal((await files.get(artifacts.in['/a'].file)).state, 'stored');
+    await writeFile(path, randomBytes(100_000));
+    broken.mockImplementation(async (input, init) =>
+      typeof input === 'string' && init?.method === 'PUT'
+        ? new Response('<Error><Code>AccessDenied</Code><Resource>secret</Resource></Error>', { status: 403 })
+        : real(input, init),
+    );
+    const refused = await typed('run', 'create', 'i', '--in', `/a=@${path}`);
+    assert.deepEqual(
+      [refused.code, refused.error],
+      [1, `cannot send ${path}: the store answers HTTP 403 (AccessDenied)`],
+    );
+    broken.mockRestore();
+  });
+
   test('are said with those of the file of a run, which flags override path by path and name by name', async () => {
     const { id } = await files.stored('c');
     const job = {
@@ -134,13 +169,11 @@ describe('files on the command line', () => {
   });
 
   test('are not sent when one of them must not be, nor by a dry run', async () => {
-    const count = async (): Promise<number> =>
-      (await service.dataSource.query('select count(*)::int as n from files'))[0].n;
     const bad = join(folder, 'bad');
     await mkdir(bad);
     await symlink('/etc/passwd', join(bad, 'l'));
     await writeFile(join(folder, 'new.csv'), String(Math.random()));
-    const before = await count();
+    const before = await countFiles();
     const refused = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--in', `/b=@${bad}`);
     assert.deepEqual([refused.code, refused.notes], [2, '']);
     assert.match(refused.error, /bad\/l is a link that leads out/);
@@ -151,7 +184,7 @@ describe('files on the command line', () => {
     const dry = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--dry-run');
     assert.equal(dry.code, 0, dry.error);
     assert.match(dry.notes, /not sent, and left out below: .*new\.csv as \/a/);
-    assert.equal(await count(), before);
+    assert.equal(await countFiles(), before);
   });
 
   test('come out: they are listed, and fetched by name or all, below a folder that is named', async () => {
@@ -180,6 +213,7 @@ describe('files on the command line', () => {
     const results = join(folder, 'results');
     const some = await typed('run', 'download', id, 'plots', '-o', results);
     assert.equal(some.printed, join(results, 'plots/a/b.png'), some.error);
+    assert.match(some.notes, /FETCHING +#+ +100 % +plots\/a\/b\.png +10 B of 10 B/);
     const all = await typed('run', 'download', id, '-o', results);
     assert.deepEqual(all.printed.split('\n'), [join(results, 'model'), join(results, 'plots/a/b.png')]);
     assert.deepEqual(await readFile(join(results, 'model')), model);
@@ -206,14 +240,15 @@ describe('files on the command line', () => {
     const { fetch: real } = globalThis;
     /** Bytes after which each answer breaks off. */
     let breaks: number[] = [];
-    let change = (content: Uint8Array): Uint8Array => content;
+    let isSpoilt = false;
     const broken = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
-      if (!String(input).includes('/file-store/')) return real(input, init);
+      if (typeof input !== 'string' || !input.includes('/file-store/')) return real(input, init);
       ranges.push(new Headers(init?.headers).get('Range'));
       const at = breaks.shift();
       if (at === 0) return new Response('', { status: 503 });
       const answer = await real(input, init);
-      const content = change(new Uint8Array(await answer.arrayBuffer()));
+      const content = new Uint8Array(await answer.arrayBuffer());
+      if (isSpoilt) content[0] = (content[0] ?? 0) ^ 1;
       const pieces = [content.subarray(0, at)];
       const pull = (body: ReadableStreamDefaultController): void => {
         const piece = pieces.shift();
@@ -238,7 +273,7 @@ describe('files on the command line', () => {
     assert.deepEqual(ranges, [], 'a file that is there is not fetched again');
 
     await rm(join(results, 'model'));
-    change = (content) => content.fill(0, 0, 1);
+    isSpoilt = true;
     const wrong = await typed('run', 'download', id, '-o', results);
     assert.match(wrong.error, /model has arrived with another checksum/);
     assert.deepEqual(await readdir(results), []);

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { withSources } from '../../../packages/cli/src/files/local-source.js';
+import { uploadFile } from '../../../packages/cli/src/files/upload.js';
+import { Session } from '../../../packages/cli/src/service/session.js';
+import { Output } from '../../../packages/cli/src/terminal/output.js';
 import { FileRemovalJob } from '../../../src/files/uploads/file-removal.job.js';
 import type { PartUploads } from '../../../src/files/stores/file-store.js';
 import { Stores } from '../../../src/files/stores/stores.js';
@@ -13,6 +18,9 @@ import { currentTime, rows } from '../../../src/database/sql/sql.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps, passHours } from '../../support/files/file-steps.js';
+import { withClient } from '../../support/programs/python.js';
+import { skipFor } from '../../support/skip.js';
+import { whyNoPython } from '../../support/workers/example-worker.js';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 
 /** It has no types. */
@@ -70,8 +78,41 @@ describe('files that clients upload to a bucket', () => {
     );
     return row?.upload_id ?? assert.fail('it is uploaded in parts');
   };
+  /** What a command line and the Python client send of a file of several parts. */
+  const send = {
+    'the command line': (path: string) =>
+      withSources([path], async (sources) => {
+        const output = new Output(new PassThrough(), new PassThrough(), {});
+        const connection = { url: service.url, apiKey: KEYS.client };
+        const session = new Session(connection, output, new AbortController().signal);
+        return uploadFile(session, sources.get(path) ?? assert.fail());
+      }),
+    'the Python client': async (path: string) =>
+      (
+        await withClient(
+          service.url,
+          `from longshore.files import _Local\nfrom pathlib import Path\nprint(api._upload(_Local(Path("${path}"), None))["file"])`,
+          { SERVICE_API_KEY: KEYS.client },
+        )
+      ).trim(),
+  };
   const parts = (): PartUploads =>
     service.app.get(Stores, { strict: false }).required().parts ?? assert.fail('a bucket takes parts');
+
+  for (const [by, sendBy] of Object.entries(send)) {
+    const needed = by === 'the Python client' ? whyNoPython() : false;
+    test(`are sent in parts by ${by}, and once`, skipFor(needed), async () => {
+      const path = join(folder, 'sent');
+      const sent = Buffer.concat([Buffer.from(by), randomBytes(2 * PART + 7)]);
+      await writeFile(path, sent);
+      const id = await sendBy(path);
+      assert.equal((await files.get(id)).state, 'stored');
+      assert.deepEqual(await content(id), sent);
+      assert.equal(await sendBy(path), id);
+      await writeFile(path, by);
+      assert.equal(String(await content(await sendBy(path))), by);
+    });
+  }
 
   test('go there in one piece up to SERVICE_FILE_PART_BYTES, and the service sees that they have arrived', async () => {
     const small = randomBytes(1000);

@@ -119,7 +119,7 @@ print(sent)
 (here / "out/link").symlink_to(here)
 for name in ("../x", "a/../../x", "/x", "a//x", ".", "a\\0b", "link/x"):
     try: print(_place(here / "out", name))
-    except ValueError as error: print(str(error).replace(str(here), "").split(" is ")[1])`);
+    except ValueError as error: print(str(error).replace(str(here), "").split(" is ", 1)[1])`);
     assert.equal(
       refused,
       `/bad/l is a link that leads out of /bad\n[]\n${'no name of a file here\n'.repeat(6)}a link, which is not followed\n`,

@@ -16,7 +16,7 @@ const MANY_BYTES = 200_000_000;
 type Piece = Pick<Schemas['FilePart'], 'method' | 'url' | 'headers' | 'bytes'>;
 
 /** Sends a file, unless the service has it from the same key. @returns its id @throws CliError */
-export async function upload(session: Session, source: LocalSource): Promise<string> {
+export async function uploadFile(session: Session, source: LocalSource): Promise<string> {
   const { client, output } = session;
   const { said, name, bytes, sha256, entries } = source;
   const body = { name, bytes, sha256, ...(entries && { content_type: 'application/gzip' }) };
@@ -89,10 +89,12 @@ class Sending {
 
   private async trySend({ method, url, headers, bytes }: Piece) {
     const { session } = this;
+    const all = new Headers(headers);
+    all.set('Content-Length', String(bytes));
     try {
       const response = await fetch(url, {
         method,
-        headers: { ...headers, 'Content-Length': String(bytes) },
+        headers: all,
         body: bytes === 0 ? '' : Readable.from(this.read(bytes), { objectMode: false }),
         duplex: 'half',
         redirect: 'error',

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { several } from '../command-kit.js';
 import { withSources } from '../files/local-source.js';
-import { upload } from '../files/upload.js';
+import { uploadFile } from '../files/upload.js';
 import type { Session } from '../service/session.js';
 import { splitAssignment } from './inputs.js';
 import { overlaid } from './job-file.js';
@@ -53,7 +53,7 @@ export async function readArtifacts(
   const local = wanted.flatMap((source) => source.local ?? []);
   const sources = await withSources(local, async (found) => {
     const ids = new Map<string, string>();
-    if (!dryRun) for (const [said, source] of found) ids.set(said, await upload(session, source));
+    if (!dryRun) for (const [said, source] of found) ids.set(said, await uploadFile(session, source));
     const read: (readonly [string, Source])[] = [];
     for (const one of wanted) {
       const { path, local: said, more } = one;
