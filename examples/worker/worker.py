@@ -16,8 +16,8 @@ TICK, DRAIN = float(os.environ.get("SERVICE_WORKER_TICK", 2)), float(os.environ.
 TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
 CAPABILITIES = ["env", "command", "secrets"]
 # Fields of runs and of their constraints that need other capabilities.
-UNSUPPORTED = {"secrets_from", "files", "mounts", "image_pull_secret", "workdir", "user", "network", "stop_grace_s", "ulimits",
-               "cpu_millis", "cpu_limit_millis", "gpus", "gpu_selector", "shm_mb"}
+UNSUPPORTED = {"secrets_from", "files", "mounts", "artifacts", "image_pull_secret", "workdir", "user", "network", "stop_grace_s",
+               "ulimits", "cpu_millis", "cpu_limit_millis", "gpus", "gpu_selector", "shm_mb"}
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED", "SUBMITTED", "PREPARING"}
 timeout = 60.0  # the service's word replaces it
 accepted = 0.0  # when the newest heartbeat was accepted

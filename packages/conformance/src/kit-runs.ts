@@ -12,7 +12,9 @@ export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'image' | 'retry_po
   ContainerExtras;
 
 /** What a run changes about its program, and what it needs of the machine. */
-export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['name'] | 'constraints'>>;
+export type ContainerExtras = Partial<
+  Pick<Schemas['OpRunCreate'], RunOption['name'] | 'artifacts' | 'constraints'>
+>;
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];

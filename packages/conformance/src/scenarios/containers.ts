@@ -47,7 +47,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   cpu_millis: { constraints: { cpu_millis: 500 } },
   gpus: { constraints: { gpus: 1 } },
   shm: { constraints: { shm_mb: 64 } },
-  artifacts: Object({ artifacts: { out: { kit: { path: '/tmp/kit', required: false } } } }),
+  artifacts: { artifacts: { out: { kit: { path: '/tmp/kit', required: false } } } },
 };
 
 /** Runs that change something about their program. A worker passes those whose capability it does not announce. */

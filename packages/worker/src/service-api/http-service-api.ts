@@ -228,15 +228,17 @@ export class HttpServiceApi implements ServiceApi {
 
   getUploads(
     runId: string,
-    body: { readonly names: readonly string[]; readonly bytes?: number },
+    request: { readonly names: readonly string[]; readonly bytes?: number },
     holder: RunHolder,
   ): Promise<Answer<Readonly<Record<string, Upload>>>> {
-    const params = { path: { id: runId } };
-    const headers = fencingHeaders(holder);
+    const params = {
+      path: { id: runId },
+      header: { 'X-Worker-Id': holder.workerId, 'X-Run-Attempt': holder.attempt ?? 1 },
+    };
+    const body = { ...request, names: [...request.names] };
     return this.ask(
       { timeoutMs: ANSWER_MS },
-      // Not in the typed routes of each service that it may be asked of.
-      (init) => Object(this.client).POST('/runs/{id}/artifact-urls', { params, body, headers, ...init }),
+      (init) => this.client.POST('/runs/{id}/artifact-urls', { params, body, ...init }),
       readUploads,
     );
   }
