@@ -111,12 +111,6 @@ const OPTIONS = [
     about: 'Folders of volumes, and empty ones, that the container finds',
   },
   {
-    name: 'artifacts',
-    kind: 'integers',
-    capabilities: ['artifacts'],
-    about: 'Files that the container finds, and those that are kept',
-  },
-  {
     name: 'image_pull_secret',
     kind: 'text',
     capabilities: ['registry'],
