@@ -119,9 +119,9 @@ function kindOf(name, { type, items, additionalProperties, properties }) {
     return isOfTexts ? 'object-list' : 'record-list';
   }
   if (valueType === 'object' && properties !== undefined)
-    return Object.values(properties).every(({ type: member }) => [member].flat()[0] === 'integer')
-      ? 'integers'
-      : undefined;
+    return Object.values(properties).some(({ type: member }) => [member].flat()[0] === 'object')
+      ? undefined
+      : 'integers';
   if (valueType === 'object' && additionalProperties.type === 'string') return 'map';
   if (valueType === 'object' && additionalProperties.type === 'object') return 'object-map';
   throw new Error(`scripts/describe-constants.mjs: the schema of ${name} has no kind of its own yet`);

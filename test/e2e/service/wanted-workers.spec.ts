@@ -64,6 +64,7 @@ class Pool {
           readGpus: () => Promise.resolve(noGpus),
           gpuIds: [],
           needsRamLimit: false,
+          files: { cache: new FileCache(join(tmpdir(), 'unused'), 0), addresses: fetchAddresses(null) },
           maxRuns: 1,
           isSuccessor: false,
         }),

@@ -87,7 +87,7 @@ describe('runs on the engine of Podman', skipFor(PodmanEngine.skip), () => {
     const next = runtime();
     const found = (await next.findLeft()).find(({ runId }) => runId === spec.runId);
     assert.ok(found);
-    const { container, secrets } = await next.adopt(found, { mounts: [], secretFiles: [] });
+    const { container, secrets } = await next.adopt(found, { mounts: [], folders: [], secretFiles: [] });
     assert.deepEqual(secrets, { S: 'v' });
     const archive = pack();
     archive.entry({ name: 'go' }, '');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { SYSTEM_CLOCK } from '../process/clock.js';
+import { QUICK_CLOCK, SILENT_CLOCK } from '../testing/quick-clocks.js';
 import { RunFault, type EndedFiles } from '../runtime/runtime.js';
 import type { ArtifactTarget, Upload } from '../service-api/run-artifacts.js';
 import { FileServer, sha256 } from '../testing/file-server.js';
@@ -18,15 +18,6 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const quick = {
-  ...SYSTEM_CLOCK,
-  sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal),
-};
-const silent = {
-  ...SYSTEM_CLOCK,
-  sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal),
-};
-
 function uploadOf(name: string, bytes: number | undefined): Upload {
   const request = (part: string) => ({
     method: 'PUT',
@@ -40,9 +31,9 @@ function uploadOf(name: string, bytes: number | undefined): Upload {
 }
 
 const parts: CollectParts = {
-  clock: quick,
+  clock: QUICK_CLOCK,
   random: () => 0,
-  log: { clock: silent, note: (text) => void notes.push(text) },
+  log: { clock: SILENT_CLOCK, note: (text) => void notes.push(text) },
   getUploads: async (names, bytes) => {
     asked.push({ names, bytes });
     return Object.fromEntries(names.map((name) => [name, uploadOf(name, bytes)]));

@@ -23,7 +23,7 @@ import { RunFault } from '../runtime/runtime.js';
 import type { ArtifactSource } from '../service-api/run-artifacts.js';
 import { FakeClock } from '../testing/fake-clock.js';
 import { FileServer, sha256 } from '../testing/file-server.js';
-import { SYSTEM_CLOCK } from '../process/clock.js';
+import { QUICK_CLOCK, SILENT_CLOCK } from '../testing/quick-clocks.js';
 import { fetchAddresses } from './download.js';
 import { fetchSources, type Fetched } from './fetch-sources.js';
 import { FileCache } from './file-cache.js';
@@ -37,14 +37,6 @@ let folder = '';
 let store: FileServer;
 let cache: FileCache;
 let notes: string[] = [];
-const quick = {
-  ...SYSTEM_CLOCK,
-  sleep: (ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(Math.min(ms, 5), signal),
-};
-const silent = {
-  ...SYSTEM_CLOCK,
-  sleep: (_ms: number, signal?: AbortSignal) => SYSTEM_CLOCK.sleep(60_000, signal),
-};
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'fetch-'));
@@ -72,8 +64,8 @@ function fetchAll(
   signal = going,
   networks: string | null = null,
 ): Promise<Fetched> {
-  const parts = { cache, addresses: fetchAddresses(networks), clock: quick, random: () => 0 };
-  return fetchSources(sources, parts, { clock: silent, note: (text) => void notes.push(text) }, signal);
+  const parts = { cache, addresses: fetchAddresses(networks), clock: QUICK_CLOCK, random: () => 0 };
+  return fetchSources(sources, parts, { clock: SILENT_CLOCK, note: (text) => void notes.push(text) }, signal);
 }
 
 /** What a source puts at paths: contents with modes. */
@@ -120,7 +112,7 @@ describe('files of a run', () => {
       if ((tries += 1) > 1) void clock.pass(10_000);
       return tries < 4 ? { breakAfter: 60_000 } : undefined;
     };
-    const parts = { cache, addresses: fetchAddresses(null), clock: quick, random: () => 0 };
+    const parts = { cache, addresses: fetchAddresses(null), clock: QUICK_CLOCK, random: () => 0 };
     const log = { clock, note: (text: string) => void notes.push(text) };
     await fetchSources({ '/a': stored('/data') }, parts, log, going);
     assert.match(notes[0] ?? '', /^fetching \/a: (?:60|120|180)000 of 300000 bytes$/);
