@@ -101,10 +101,10 @@ export type RunContainer = {
 
 type Unchanging<T> = T extends (infer E)[] ? readonly E[] : Readonly<T>;
 
-/** The options that reach a container as they are; the others reach it with the values of secrets, and files from their URLs. */
+/** The options that reach a container as they are; the others reach it with the values of secrets. */
 export type CarriedOptions = Omit<
   RunContainer,
-  'env' | 'secrets' | 'secrets_from' | 'files' | 'artifacts' | 'image_pull_secret'
+  'env' | 'secrets' | 'secrets_from' | 'files' | 'image_pull_secret'
 >;
 
 /** A login at an image registry. */
@@ -382,7 +382,6 @@ export function carriedOptions(container: RunContainer): CarriedOptions {
     secrets: _secrets,
     secrets_from: _maps,
     files: _files,
-    artifacts: _artifacts,
     image_pull_secret: _login,
     ...carried
   } = container;
