@@ -182,7 +182,8 @@ export async function until(condition: () => boolean | Promise<boolean>, what: s
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(
-      ([name]) => !/^(?:SERVICE_|OTEL_|AWS_|DATABASE_URL$|TEST_DATABASE_URL$|NODE_TEST_CONTEXT$|npm_)/.test(name),
+      ([name]) =>
+        !/^(?:SERVICE_|OTEL_|AWS_|DATABASE_URL$|TEST_DATABASE_URL$|NODE_TEST_CONTEXT$|npm_)/.test(name),
     ),
   );
 }

@@ -1,12 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import {
-  artifactNameProblem,
-  isPattern,
-  LARGE_OUTPUTS,
-  type ArtifactTarget,
-} from '../../runs/options/run-artifacts.js';
+import { artifactNameProblem, isPattern, LARGE_OUTPUTS } from '../../runs/options/artifact-names.js';
+import type { ArtifactTarget } from '../../runs/options/run-artifacts.js';
 import { MAX_FOLDER_FILES } from './artifact.repository.js';
 
 /** What a worker says of a file that it has sent to the store. */
@@ -79,7 +75,7 @@ function problemOf(item: JsonValue, at: string, isKnown: (name: string) => boole
   const { name, path = null, sha256 = null, content_type: contentType = null, etags = null } = item;
   const wrong = artifactNameProblem(name, `${at}.name`);
   if (wrong !== undefined) return wrong;
-  if (!isKnown(String(name))) return `${at}.name: the run leaves nothing of this name`;
+  if (typeof name !== 'string' || !isKnown(name)) return `${at}.name: the run leaves nothing of this name`;
   if (path !== null && !isShort(path)) return `${at}.path must be a text of at most ${MAX_TEXT} characters`;
   if (contentType !== null && !isShort(contentType))
     return `${at}.content_type must be a text of at most ${MAX_TEXT} characters`;

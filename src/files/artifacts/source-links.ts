@@ -5,6 +5,7 @@ import { keyPath } from '../../common/http/validation/problems.js';
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { readReference, replaceReferences } from '../../runs/options/artifact-references.js';
 import type { LinkedFields } from '../../runs/files/run-files.js';
+import { areParts } from '../../runs/options/artifact-names.js';
 import type { ArtifactSource, RunArtifacts } from '../../runs/options/run-artifacts.js';
 import { showOptions } from '../../runs/options/stored-options.js';
 import { sourcesOf } from '../../runs/files/requested-files.js';
@@ -223,21 +224,13 @@ async function linkFolder(parts: readonly FolderPart[], place: string, target: T
       .split('/')
       .slice(0, -1)
       .map((_, at, all) => all.slice(0, at + 1).join('/'));
-    if (!isPath(name) || folders.some((folder) => names.has(folder)))
+    if (!areParts(name.split('/')) || folders.some((folder) => names.has(folder)))
       throw new SourceGone(`${place}: '${name}' cannot be the name of a file`);
   }
   const links: (FileLink & { name: string })[] = [];
   for (const { name, store, key, bytes, sha256 } of parts)
     links.push({ name, ...(await linkTo(store, key, { bytes, sha256 }, target)) });
   return links;
-}
-
-function isPath(name: string): boolean {
-  // oxlint-disable-next-line no-control-regex -- names do not have them
-  return (
-    name.split('/').every((part) => part !== '' && part !== '.' && part !== '..') &&
-    !/[\x00-\x1f\x7f-\x9f]/.test(name)
-  );
 }
 
 async function linkTo(

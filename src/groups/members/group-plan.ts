@@ -62,12 +62,12 @@ export function planMembers(
     const ref = refs[at] ?? '';
     const sourceOf = (source: JsonValue | undefined, path: string): JsonValue => {
       if (!isJsonObject(source) || typeof source['ref'] !== 'string') return source ?? null;
-      const { ref: named, ...others } = source;
+      const { ref: member, ...others } = source;
       const place = `runs[${at}].artifacts.in.${path}.ref`;
-      const run = idOf(named, place);
-      if (run !== undefined && !own.includes(named))
-        problems.push(`${place}: '${named}' is not in depends_on`);
-      return { ...others, run: run ?? '' };
+      const id = idOf(member, place);
+      if (id !== undefined && !own.includes(member))
+        problems.push(`${place}: '${member}' is not in depends_on`);
+      return { ...others, run: id ?? '' };
     };
     parents.set(ref, own);
     return {

@@ -1,5 +1,5 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { LARGE_OUTPUTS } from '../options/run-artifacts.js';
+import { LARGE_OUTPUTS } from '../options/artifact-names.js';
 import type { Command, RunCommand } from '../machine/run-command.js';
 import type { Run } from '../machine/run.js';
 

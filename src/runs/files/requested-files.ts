@@ -9,13 +9,8 @@ import {
   templateNames,
   type InputReference,
 } from '../options/artifact-references.js';
-import {
-  ARTIFACT_NAME,
-  artifactNameProblem,
-  hasArtifacts,
-  type ArtifactSource,
-  type RunArtifacts,
-} from '../options/run-artifacts.js';
+import { ARTIFACT_NAME, artifactNameProblem } from '../options/artifact-names.js';
+import { hasArtifacts, type ArtifactSource, type RunArtifacts } from '../options/run-artifacts.js';
 import { isRunId } from '../machine/new-id.js';
 
 /** The part of a request that names files. */

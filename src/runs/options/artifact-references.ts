@@ -79,8 +79,8 @@ export function replaceAddresses(
 ): JsonObject {
   const text = jsonText(value);
   const replaced = text.replace(ADDRESS, (found) => {
-    const address = JSON.parse(found) as string;
-    const other = by(address);
+    const address = parseJson(found);
+    const other = typeof address === 'string' ? by(address) : undefined;
     return other === undefined ? found : JSON.stringify(other);
   });
   return replaced === text ? value : lazyObject(replaced);

@@ -1,9 +1,16 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty, type ApiPropertyOptions } from '@nestjs/swagger';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
-import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
 import { fieldPath, keyPath } from '../../common/http/validation/problems.js';
+import {
+  ARTIFACT_NAME,
+  artifactNameProblem,
+  isPattern,
+  keyProblem,
+  LARGE_OUTPUTS,
+  NAME_RULE,
+} from './artifact-names.js';
 import { bindText, unboundProblem } from './bound-text.js';
 import { containerPathProblem, isWithin, overlap } from './container-path.js';
 import type { OptionDeclaration } from './option-kinds.js';
@@ -51,16 +58,8 @@ export interface RunArtifacts {
 /** Files in, and names out, of a run. */
 const MAX_ENTRIES = 100;
 
-/** The name of an artifact. */
-export const ARTIFACT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-
-/** The artifact that has outputs which are too large for the run. */
-export const LARGE_OUTPUTS = 'outputs.json';
-
-const NAME_RULE = '1 to 128 letters, digits, ".", "_" and "-", beginning with a letter or a digit';
 const SHA256 = /^[0-9a-f]{64}$/;
 const STORE_NAME = ARTIFACT_NAME;
-const MAX_KEY_BYTES = 1024;
 const MAX_URL = 2048;
 const SOURCE_KINDS = ['file', 'run', 'ref', 'url', 'store'] as const;
 const OTHER_MEMBERS: Readonly<Record<(typeof SOURCE_KINDS)[number], readonly string[]>> = {
@@ -202,11 +201,6 @@ export const ARTIFACTS: OptionDeclaration<RunArtifacts> = {
   }),
 };
 
-/** Whether a path of `out` is a pattern. */
-export function isPattern(path: string): boolean {
-  return /[*?]/.test(path);
-}
-
 /** Whether an option that is stored or requested has files. */
 export function hasArtifacts(artifacts: RunArtifacts | null | undefined): boolean {
   return Object.keys(artifacts?.in ?? {}).length > 0 || Object.keys(artifacts?.out ?? {}).length > 0;
@@ -303,15 +297,6 @@ function urlProblem(
   return typeof sha256 === 'string' ? undefined : `${at}.sha256 is required with url`;
 }
 
-/** What is wrong with the name of an artifact of a run, which may be one of the files of a pattern. */
-export function artifactNameProblem(name: unknown, at: string): string | undefined {
-  const [first = '', ...rest] = typeof name === 'string' ? name.split('/') : [];
-  const isName = ARTIFACT_NAME.test(first) && (rest.length === 0 || areParts(rest));
-  return isName && lengthWithin(String(name), 1, MAX_KEY_BYTES)
-    ? undefined
-    : `${at} must be the name of an artifact: ${NAME_RULE}`;
-}
-
 function targetsProblem(targets: JsonObject, at: string): string | undefined {
   for (const [name, target] of Object.entries(targets)) {
     const place = keyPath(at, name);
@@ -340,7 +325,7 @@ function targetProblem(target: JsonValue | undefined, at: string): string | unde
   if (other !== undefined) return `${keyPath(`${at}.to`, other)} is not a known field`;
   const badPlace = placeProblem(to, `${at}.to`);
   if (badPlace !== undefined) return badPlace;
-  return String(key).endsWith('/') === isPattern(path)
+  return (typeof key === 'string' && key.endsWith('/')) === isPattern(path)
     ? undefined
     : `${at}.to.key must end in / for a path with a pattern, and only then`;
 }
@@ -349,19 +334,4 @@ function placeProblem({ store, key }: JsonObject, at: string): string | undefine
   if (typeof store !== 'string' || !STORE_NAME.test(store)) return `${at}.store must be the name of a store`;
   if (typeof key !== 'string') return `${at}.key is required`;
   return unboundProblem(key, `${at}.key`, keyProblem);
-}
-
-/** What is wrong with a key of a store in which nothing is to be replaced. */
-function keyProblem(key: string, at: string): string | undefined {
-  const parts = key.endsWith('/') ? key.slice(0, -1) : key;
-  return areParts(parts.split('/')) && Buffer.byteLength(key) <= MAX_KEY_BYTES
-    ? undefined
-    : `${at} must be a key of at most ${MAX_KEY_BYTES} bytes without control characters and parts that are empty, . or ..`;
-}
-
-function areParts(parts: readonly string[]): boolean {
-  return parts.every(
-    (part) =>
-      part !== '' && part !== '.' && part !== '..' && NO_CONTROL_CHARACTERS.test(part) && part.isWellFormed(),
-  );
 }

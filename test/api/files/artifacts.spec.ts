@@ -16,8 +16,16 @@ describe('artifacts of runs', () => {
   /** A worker that takes a run with files, which is the only one in the queue. */
   const claim = async (): Promise<{ id: string; op: any; headers: Record<string, string> }> => {
     const id = `files-${(workers += 1)}`;
-    const beat = { worker_id: id, capabilities: ['artifacts'], resources: { cpu_cores: 4, ram_mb: 1000, gpus: [] }, tags: [] };
-    bodyOf(await service.send('POST', '/workers/heartbeat', { key: KEYS.worker, body: beat }), 'HeartbeatResponse');
+    const beat = {
+      worker_id: id,
+      capabilities: ['artifacts'],
+      resources: { cpu_cores: 4, ram_mb: 1000, gpus: [] },
+      tags: [],
+    };
+    bodyOf(
+      await service.send('POST', '/workers/heartbeat', { key: KEYS.worker, body: beat }),
+      'HeartbeatResponse',
+    );
     const { body } = await service.send('POST', `/workers/${id}/claim?max=1`, { key: KEYS.worker });
     const [op] = body.ops;
     return { id, op, headers: { 'X-Worker-Id': id, 'X-Run-Attempt': String(op?.attempt ?? 1) } };
@@ -30,7 +38,10 @@ describe('artifacts of runs', () => {
         image: 'busybox',
         inputs: { data: { $artifact: { file: id } }, n: 1 },
         outputs: { report: { $artifact: 'report' }, n: 12345678901234567890n.toString() },
-        artifacts: { in: { '/data/a.csv': { file: id } }, out: { model: { path: '/out/model.bin' }, plots: { path: '/out/*.png' } } },
+        artifacts: {
+          in: { '/data/a.csv': { file: id } },
+          out: { model: { path: '/out/model.bin' }, plots: { path: '/out/*.png' } },
+        },
       },
     });
     assert.equal(created.status, 201, created.text);
@@ -38,11 +49,18 @@ describe('artifacts of runs', () => {
     console.log(JSON.stringify(worker.op, null, 1));
     assert.equal(await (await fetch(worker.op.inputs.data)).text(), 'a,b\n');
     assert.equal(await (await fetch(worker.op.artifacts.in['/data/a.csv'].get.url)).text(), 'a,b\n');
-    const urls = await service.send('POST', `/runs/${worker.op.id}/artifact-urls`, { key: KEYS.worker, headers: worker.headers, body: { names: ['model', 'plots/a.png', 'report'] } });
+    const urls = await service.send('POST', `/runs/${worker.op.id}/artifact-urls`, {
+      key: KEYS.worker,
+      headers: worker.headers,
+      body: { names: ['model', 'plots/a.png', 'report'] },
+    });
     console.log(urls.text);
     const { model, report } = urls.body.urls;
     assert.equal((await files.put(model, 'weights')).status, 200);
-    const own = await service.send('GET', `/runs/${worker.op.id}`, { key: KEYS.worker, headers: worker.headers });
+    const own = await service.send('GET', `/runs/${worker.op.id}`, {
+      key: KEYS.worker,
+      headers: worker.headers,
+    });
     assert.equal((await fetch(own.body.outputs.report, { method: 'PUT', body: 'all is well' })).status, 200);
     const done = await service.send('POST', `/runs/${worker.op.id}/events`, {
       key: KEYS.worker,
@@ -57,8 +75,21 @@ describe('artifacts of runs', () => {
         type: 'COMPLETED',
         msg: `see ${report.url}`,
         payload: {
-          outputs: { report: own.body.outputs.report, text: `at ${own.body.outputs.report}`, in: worker.op.inputs.data, n: 1 },
-          artifacts: [{ name: 'model', path: '/out/model.bin', bytes: 7, sha256: hash('sha256', 'weights'), content_type: 'application/octet-stream' }],
+          outputs: {
+            report: own.body.outputs.report,
+            text: `at ${own.body.outputs.report}`,
+            in: worker.op.inputs.data,
+            n: 1,
+          },
+          artifacts: [
+            {
+              name: 'model',
+              path: '/out/model.bin',
+              bytes: 7,
+              sha256: hash('sha256', 'weights'),
+              content_type: 'application/octet-stream',
+            },
+          ],
         },
       },
     });
@@ -70,6 +101,10 @@ describe('artifacts of runs', () => {
     assert.equal(content.status, 200, content.text);
     assert.equal(await (await fetch(content.body.url)).text(), 'weights');
     assert.equal((await files.put(model, 'late')).status, 409);
-    assertError(await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`), 404, `Run ${worker.op.id} has no artifact 'plots/a.png'`);
+    assertError(
+      await service.send('GET', `/runs/${worker.op.id}/artifacts/plots%2Fa.png`),
+      404,
+      `Run ${worker.op.id} has no artifact 'plots/a.png'`,
+    );
   });
 });
