@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { fetchAddresses } from '../../../packages/worker/src/artifacts/download.js';
+import { FileCache } from '../../../packages/worker/src/artifacts/file-cache.js';
 import { LocalExecutor } from '../../../packages/worker/src/local/local-executor.js';
 import { SYSTEM_CLOCK } from '../../../packages/worker/src/process/clock.js';
 import { HttpServiceApi } from '../../../packages/worker/src/service-api/http-service-api.js';
