@@ -27,6 +27,8 @@ const COMMON: Examples = {
 const KEY_REUSED: ErrorDto = { detail: 'Idempotency-Key was used with another request body' };
 const NOT_ASSIGNED: ErrorDto = { detail: `Run '${EXAMPLE_RUN_ID}' is not assigned to worker 'worker-2'` };
 
+const NO_FILES = { detail: 'Files are not configured' };
+
 /** By the first part of the path. */
 const BY_FAMILY: Readonly<Record<string, Examples>> = {
   runs: { 404: { detail: `OpRun '${EXAMPLE_RUN_ID}' not found` }, 409: KEY_REUSED },
@@ -60,7 +62,7 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
     404: { detail: `File '${EXAMPLE_FILE_ID}' not found` },
     409: { detail: `File '${EXAMPLE_FILE_ID}' is not uploaded yet` },
     410: { detail: `File '${EXAMPLE_FILE_ID}' was removed at 2026-01-02T03:04:05.678Z` },
-    503: { detail: 'Files are not configured' },
+    503: NO_FILES,
   },
   webhooks: { 404: { detail: `Webhook '${EXAMPLE_WEBHOOK_ID}' not found` } },
   'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
@@ -97,6 +99,13 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
     409: { detail: `Attempt 1 of run '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
   },
   getRunSecrets: { 409: NOT_ASSIGNED },
+  createArtifactUrls: { 400: invalid('names is required'), 409: NOT_ASSIGNED, 503: NO_FILES },
+  listArtifacts: { 503: NO_FILES },
+  getArtifactContent: {
+    409: { detail: "The content of artifact 'model' is no longer the one that the run left" },
+    410: { detail: "Artifact 'model' was removed at 2026-01-02T03:04:05.678Z" },
+    503: NO_FILES,
+  },
   createRuns: { 400: invalid('runs is required') },
   cancelRuns: { 400: invalid('ids is required') },
   retryRuns: { 400: invalid('ids is required') },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
+import { Stores } from '../../../src/files/stores/stores.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
@@ -143,6 +144,8 @@ describe('the example of an error response is what the service answers', () => {
       `insert into file_uses (kind, user_id, file_id) values ('schedule', 'nightly-report', $1)`,
       [EXAMPLE_FILE_ID],
     );
+    await insertArtifact(id, 'stored', null);
+    await service.app.get(Stores).main?.write(`runs/${id}/1/model`, 'another content');
     for (const operation of withStatus(409)) {
       const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
       const isCreation = operation.path.endsWith('/runs');
@@ -169,10 +172,12 @@ describe('the example of an error response is what the service answers', () => {
        update feed_topics set first_position = 3 where topic = 'word-counts'`,
     );
     await insertFile('removed', '2026-01-02T03:04:05.678Z');
+    await insertArtifact(id, 'removed', '2026-01-02T03:04:05.678Z');
     const ofFeed = `?topic=word-counts&after=${cursorsOf('word-counts', null)(1)}`;
     for (const operation of withStatus(410)) {
       const query = operation.path.startsWith('/feed') ? ofFeed : '';
-      assertExample(operation, 410, await send(operation, { query }));
+      const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
+      assertExample(operation, 410, await send(operation, { query, path }), id);
     }
     await service.dataSource.query('delete from files');
   });
@@ -233,6 +238,13 @@ describe('the example of an error response is what the service answers', () => {
       `insert into files (id, name, bytes, state, created_by, created_by_name, created_at, last_used_at, removed_at)
        values ($1, 'train.csv', 1, $2, gen_random_uuid(), 'k', now(), now(), $3)`,
       [EXAMPLE_FILE_ID, state, removedAt],
+    );
+
+  const insertArtifact = (runId: string, state: string, removedAt: string | null): Promise<unknown> =>
+    service.dataSource.query(
+      `insert into artifacts (run_id, name, attempt, bytes, etag, state, at, removed_at)
+       values ($1, 'model', 1, 7, '"of the run"', $2, now(), $3)`,
+      [runId, state, removedAt],
     );
 
   const documented = Object(readApiDocument()).paths;

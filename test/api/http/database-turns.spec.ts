@@ -31,6 +31,8 @@ const WITHOUT_TURN = [
   'FeedController.getFeedCursor',
   'FeedController.readFeed',
   'FeedController.streamFeed',
+  'FolderController.download',
+  'FolderController.upload',
   'GroupsController.getGroup',
   'HealthController.getHealth',
   'HealthController.getLiveness',

@@ -16,7 +16,7 @@ const SCHEMAS = {
 } as const;
 
 interface DescribeOptions {
-  readonly describeOptions: (document: object, declarations: object) => readonly object[];
+  readonly describeOptions: (document: object, declarations: object) => readonly { readonly kind?: string }[];
 }
 
 /** Loads a module after the declaration of the option. */
@@ -76,7 +76,7 @@ describe('an option that is declared once', () => {
     const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-constants.mjs');
     vi.doMock(DESCRIBED, async (importOriginal) => ({
       ...(await importOriginal<typeof import('@longshore/client/constants')>()),
-      RUN_OPTIONS: describeOptions(document, OPTION_DECLARATIONS),
+      RUN_OPTIONS: describeOptions(document, OPTION_DECLARATIONS).filter(({ kind }) => kind !== undefined),
     }));
   });
 
