@@ -1103,10 +1103,10 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index artifact_uploads_started on artifact_uploads (started_at);
 
       create table deployments (
-        id uuid primary key default gen_random_uuid(),
+        id uuid primary key,
         is_only boolean not null default true unique check (is_only)
       );
-      insert into deployments default values;
+      insert into deployments (id) values (gen_random_uuid());
 
       create table object_cleanups (
         run_id uuid primary key,

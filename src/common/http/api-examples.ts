@@ -151,7 +151,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
     client: { name: 'nightly import', scopes: ['client'], expires_at: '2100-01-31T09:00:00Z' },
   },
   updateApiKey: { 'files of 10 GiB': { max_file_bytes: 10_737_418_240 } },
-  createArtifactUrls: { 'two files': { names: ['model', 'plots/loss.png'] } },
+  createArtifactUrls: { 'large outputs': { names: ['outputs.json'] } },
   createFile: {
     'a table': { name: 'train.csv', bytes: 1_048_576, content_type: 'text/csv' },
   },

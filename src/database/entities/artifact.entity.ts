@@ -60,7 +60,7 @@ export class ObjectCleanupEntity {
 @Unique('deployments_is_only_key', ['isOnly'])
 @Check('deployments_is_only_check', 'is_only')
 export class DeploymentEntity {
-  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'deployments_pkey', default: () => 'gen_random_uuid()' })
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'deployments_pkey' })
   id: string;
   @Column('boolean', { name: 'is_only', default: true }) isOnly: boolean;
 }

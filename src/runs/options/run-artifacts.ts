@@ -165,10 +165,7 @@ export const ARTIFACTS: OptionDeclaration<RunArtifacts> = {
     claim:
       'Files that the container finds, with addresses to get them from (`get`), and those that are kept; absent without any.',
   },
-  example: {
-    in: { '/data/train.csv': { file: 'f_4k2qz6mxv3b7' } },
-    out: { model: { path: '/out/model.bin' }, plots: { path: '/out/plots/*.png' } },
-  },
+  example: { out: { model: { path: '/out/model.bin' }, plots: { path: '/out/plots/*.png' } } },
   capabilities: ['artifacts'],
   store: ({ in: sources, out }) => ({
     ...(sources && Object.keys(sources).length > 0 && { in: withoutNulls(sources) }),

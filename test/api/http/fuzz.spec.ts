@@ -26,9 +26,9 @@ const LENIENT = new Set(['sendHeartbeat']);
 /** Whose items are taken or refused one by one, in an answer of 200. */
 const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancelRuns', 'retryRuns']);
 
-/** Names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, ranges of exit codes, and growth. */
+/** Files in and out, names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, ranges of exit codes, and growth. */
 const RUN_OPTIONS =
-  /^(?:runs\[\d+\]\.)?(?:env\b|depends_on\b|inputs\..*\$from|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
+  /^(?:runs\[\d+\]\.)?(?:env\b|artifacts\b|inputs: |outputs: \$artifact|depends_on\b|inputs\..*\$from|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)?(?: must |: )|image must be without |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
 
 /** Times, which end after they start, and what of a run a schedule refuses. */
 const SCHEDULE = /^(?:applied|labels|cron|every_s|offset_s|timezone|starts_at|ends_at|from|run)\b/;

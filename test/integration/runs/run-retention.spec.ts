@@ -33,7 +33,7 @@ describe('the retention of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, groups, dependencies, dependency_ends, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
+      'truncate runs, groups, group_terms, dependencies, dependency_ends, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
 
@@ -332,9 +332,10 @@ describe('the retention of runs', () => {
     const stays = ['audit_entries', 'idempotency_keys', 'schedule_fires'];
     const isGoneBefore = ['concurrency_slots', 'executions', 'feed_entries', 'queue', 'run_timers'];
     const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_terms'];
+    const goesWithObjects = ['artifact_uploads', 'artifacts', 'object_cleanups'];
     assert.deepEqual(
       found.map(({ name }) => name),
-      [...goes, ...stays, ...isGoneBefore, ...goesByTrigger].toSorted(),
+      [...goes, ...stays, ...isGoneBefore, ...goesByTrigger, ...goesWithObjects].toSorted(),
     );
   });
 
