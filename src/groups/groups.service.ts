@@ -1,12 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Caller } from '../auth/access.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import type { GroupEntity } from '../database/entities/group.entity.js';
 import { violatesKey } from '../database/failover/unavailable.js';
 import type { Page } from '../database/sql/read-page.js';
 import { toAwaitedEndDto } from '../runs/dto/dependency.dto.js';
 import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { IdempotencyMismatch } from '../runs/run.errors.js';
 import { readLabels } from '../runs/reading/run-filter.js';
@@ -63,10 +66,12 @@ export class GroupsService {
     return this.#show(await this.groups.get(id));
   }
 
-  /** The newest first. */
+  /** The newest first. @throws InvalidRequest when there is no group `after` */
   async list({ limit = DEFAULT_LIMIT, after, ...filter }: ListGroupsQueryDto): Promise<Page<GroupDto>> {
     const { label = [], ...columns } = filter;
-    const place = after === undefined ? null : await this.groups.get(after);
+    const place = after !== undefined && isRunId(after) ? await this.groups.find(after) : null;
+    if (after !== undefined && !place)
+      throw new InvalidRequest(VALIDATION_FAILED, ['after must be the id of a group']);
     const found = await this.groups.list(limit + 1, place, { ...columns, terms: readLabels(label) });
     const items = await Promise.all(found.slice(0, limit).map((group) => this.#show(group)));
     return { items, hasMore: found.length > limit };

@@ -62,6 +62,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with |stores: )/,
   updateApiKey: /^stores: /,
   createFile: /^bytes must be at most /,
+  listGroups: /^after must be the id of a group$/,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
   readRunLog:
