@@ -152,7 +152,10 @@ export class GroupCommitter {
     const { changes, outcomes } = decideGroup(commands, start, this.policy, (run, command) =>
       this.files.conceal(run, command),
     );
-    pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isRetry }));
+    const rowsWritten = this.#write(tx, changes, { unusedKeys: start.keys.unused, isRetry });
+    pipeline.also(rowsWritten);
+    // These wait for results of their own statements, and the commit is not to be sent before what they send then.
+    if (changes.batches.length > 0 || changes.leavings.length > 0) await rowsWritten;
     const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
     pipeline.also(written);
     const served = await this.#serveClaims(tx, commands, outcomes, changes, isRetry);
