@@ -21,6 +21,9 @@ interface Held {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+const as = ({ headers }: Held) => ({ key: KEYS.worker, headers });
+const text = async (url: string): Promise<string> => (await fetch(url)).text();
+
 describe('artifacts of runs', () => {
   const service = useTestApp({ env: { SERVICE_RUN_RETENTION_DAYS: '1' } });
   const files = new FileSteps(service.send);
@@ -39,7 +42,6 @@ describe('artifacts of runs', () => {
     const [op] = body.ops;
     return { op, headers: { 'X-Worker-Id': worker, 'X-Run-Attempt': String(op?.attempt ?? 1) } };
   };
-  const as = ({ headers }: Held) => ({ key: KEYS.worker, headers });
   const urlsOf = async (held: Held, ...names: string[]): Promise<any> => {
     const path = `/runs/${held.op.id}/artifact-urls`;
     const answer = await service.send('POST', path, { ...as(held), body: { names } });
@@ -56,7 +58,6 @@ describe('artifacts of runs', () => {
   };
   const list = async (id: string): Promise<any[]> =>
     (await service.send('GET', `/runs/${id}/artifacts`, { key: KEYS.client })).body;
-  const text = async (url: string): Promise<string> => (await fetch(url)).text();
   const content = async (id: string, name: string): Promise<string> => {
     const path = `/runs/${id}/artifacts/${name}?redirect=false`;
     return text(bodyOf(await service.send('GET', path), 'FileUrl').url);
@@ -137,11 +138,8 @@ describe('artifacts of runs', () => {
     assert.equal(await content(id, 'model'), 'of the first');
     const second = await claim();
     assert.equal((await files.put(early, 'too late')).status, 409);
-    assertError(
-      await urlsOf(first, 'model'),
-      409,
-      `Run is not assigned to worker '${first.headers['X-Worker-Id']}'`,
-    );
+    const lost = `Run '${id}' is not assigned to worker '${first.headers['X-Worker-Id']}'`;
+    assertError(await urlsOf(first, 'model'), 409, lost);
     await end(second, 'COMPLETED', await leave(second, { model: 'of the second' }));
     assert.equal((await files.put(early, 'too late')).status, 409);
     assert.equal(await content(id, 'model'), 'of the second');
