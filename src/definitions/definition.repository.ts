@@ -3,6 +3,9 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { replaceFileUses, unuseFiles, type FileUser } from '../database/file-uses.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows } from '../database/sql/sql.js';
 import { recordChange, type Author } from '../auth/audit-log.js';
@@ -30,6 +33,11 @@ const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(GIVE
            on conflict (id, version) do update
           set ${DEFINITIONS.set(REPLACED, 'excluded')}, applied = coalesce(excluded.applied, d.applied)
     returning ${DEFINITIONS.select('d')}, d.xmax = 0 as created`;
+
+/** A version as what uses files. */
+function fileUser(id: string, version: string): FileUser {
+  return { kind: 'definition', id: `${id}/${version}` };
+}
 
 @Injectable()
 export class DefinitionRepository {
@@ -63,6 +71,9 @@ export class DefinitionRepository {
         ...NEW_VERSION.params([values]),
       ]);
       if (!stored) return null;
+      const [missing] = await replaceFileUses(manager, fileUser(id, version), row.options);
+      if (missing !== undefined)
+        throw new InvalidRequest(VALIDATION_FAILED, [`artifacts: there is no file '${missing}'`]);
       const { created, ...stays } = stored;
       await recordChange(manager, by, {
         action: created ? 'definition.create' : 'definition.replace',
@@ -84,6 +95,8 @@ export class DefinitionRepository {
         .returning(['version', 'image'])
         .execute();
       const removed: { readonly version: string; readonly image: string }[] = raw;
+      const users = removed.map((one) => fileUser(id, one.version).id);
+      await unuseFiles(manager, 'definition', users);
       if (removed.length > 0) {
         await recordChange(manager, by, {
           action: 'definition.delete',

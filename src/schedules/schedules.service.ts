@@ -7,6 +7,7 @@ import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import { DomainError, InvalidRequest, linesOf } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { Page } from '../database/sql/read-page.js';
+import { replaceFileUses, unuseFiles } from '../database/file-uses.js';
 import { currentTime } from '../database/sql/sql.js';
 import type { ScheduleEntity } from '../database/entities/schedule.entity.js';
 import { mergeLabels, areTooMany, MAX_LABELS } from '../runs/machine/run.js';
@@ -99,6 +100,7 @@ export class SchedulesService {
           isPaused ? PAUSED : 'were due when the schedule got other times',
         );
       const schedule = await this.schedules.put(manager, after, now);
+      await replaceFileUses(manager, { kind: 'schedule', id }, after.run ?? after.group);
       await recordChange(manager, by, {
         action: before ? 'schedule.replace' : 'schedule.create',
         subject: id,
@@ -150,6 +152,7 @@ export class SchedulesService {
     while ((await this.schedules.removeFires(id, FIRES_PER_BATCH)) === FIRES_PER_BATCH);
     await this.#change(id, async (manager, before) => {
       await this.schedules.remove(manager, id);
+      await unuseFiles(manager, 'schedule', [id]);
       await recordChange(manager, by, {
         action: 'schedule.delete',
         subject: id,

@@ -5,7 +5,8 @@ import { FileEntity, FileUseEntity } from '../../database/entities/file.entity.j
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import type { FileStore } from '../stores/file-store.js';
-import { keyOf, NOW, UNUSED_HOURS, type FileUser } from './file.repository.js';
+import { NOW, UNUSED_HOURS, type FileUser } from '../../database/file-uses.js';
+import { keyOf } from './file.repository.js';
 import { FileInUse } from './files.errors.js';
 
 /** Hours after the creation of a file from which on no upload of it is under way: its URL works for 24. */

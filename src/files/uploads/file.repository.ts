@@ -2,14 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import type { Caller } from '../../auth/access.js';
 import { ApiKeyEntity } from '../../database/entities/security.entity.js';
-import {
-  FileEntity,
-  FileUseEntity,
-  type FileState,
-  type FileUserKind,
-} from '../../database/entities/file.entity.js';
+import { FileEntity, FileUseEntity, type FileState } from '../../database/entities/file.entity.js';
+import { NOW, UNUSED_HOURS } from '../../database/file-uses.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
+import { execute, rows } from '../../database/sql/sql.js';
 import type { StoredObject } from '../stores/file-store.js';
 import { Stores } from '../stores/stores.js';
 import { TooManyFileBytes } from './files.errors.js';
@@ -27,25 +23,13 @@ export interface StoredFile {
   readonly key: string;
 }
 
-/** What uses a file; the id of a version of a definition holds its name and version. */
-export interface FileUser {
-  readonly kind: FileUserKind;
-  readonly id: string;
-}
-
 /** What a client says of a file that it wants to upload. */
 export interface NewFile extends Pick<FileEntity, 'id' | 'name' | 'sha256' | 'contentType'> {
   readonly bytes: number;
 }
 
-/** Hours for which a file is kept that nothing uses. */
-export const UNUSED_HOURS = 24;
-
 const FILES = new EntityTable(FileEntity);
-const USES = new EntityTable(FileUseEntity);
 const KEYS = new EntityTable(ApiKeyEntity);
-/** The time of a statement. */
-export const NOW = "date_trunc('milliseconds', clock_timestamp())";
 
 /** The key of a file's object. */
 export function keyOf(id: string): string {
@@ -68,79 +52,6 @@ export class FileRepository {
     const found = await this.read(ids);
     const settled = await Promise.all(found.map((row) => this.settle(row)));
     return new Map(settled.flatMap((row) => (row ? [[row.id, toStoredFile(row)] as const] : [])));
-  }
-
-  /**
-   * Records that something uses files. They cannot be deleted until the transaction ends, nor afterwards.
-   * @param manager in the transaction that stores what uses them
-   * @returns those that are not stored, which it does not use
-   */
-  use(manager: SqlExecutor, user: FileUser, fileIds: readonly string[]): Promise<string[]> {
-    return this.useAll(
-      manager,
-      fileIds.map((fileId) => ({ ...user, fileId })),
-    );
-  }
-
-  /** As `use`, of many. @returns files that are not stored */
-  async useAll(
-    manager: SqlExecutor,
-    uses: readonly (FileUser & { readonly fileId: string })[],
-  ): Promise<string[]> {
-    if (uses.length === 0) return [];
-    const given = unnestRows(
-      { kind: 'text', user_id: 'text', file_id: 'uuid' },
-      uses.map(({ kind, id, fileId }) => ({ kind, user_id: id, file_id: fileId })),
-    );
-    const missing = await rows<{ id: string }>(
-      manager,
-      `with given as materialized (select * from ${given.sql}),
-            stored as materialized (
-              select f.id
-                from ${FILES.name} f
-               where f.id in (select file_id from given)
-                 and f.state = 'stored'
-               order by f.id
-                 for share
-            ),
-            used as (
-              insert into ${USES.name} (kind, user_id, file_id)
-              select g.kind, g.user_id, g.file_id
-                from given g
-                join stored s on s.id = g.file_id
-                  on conflict do nothing
-            )
-       select distinct g.file_id as id
-         from given g
-        where g.file_id not in (select id from stored)`,
-      given.params,
-    );
-    return missing.map(({ id }) => id);
-  }
-
-  /** Forgets what these used. Files that nothing else uses are kept for another day. @param manager in the transaction that removes these */
-  async unuse(manager: SqlExecutor, kind: FileUserKind, ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    await execute(
-      manager,
-      `with freed as (
-         delete from ${USES.name}
-          where kind = $1::text and user_id = any($2::text[])
-      returning file_id
-       ),
-       locked as materialized (
-         select f.id
-           from ${FILES.name} f
-          where f.id in (select file_id from freed)
-          order by f.id
-            for no key update
-       )
-       update ${FILES.name} f
-          set last_used_at = ${NOW}, due_at = ${NOW} + interval '${UNUSED_HOURS} hours'
-         from locked
-        where f.id = locked.id and f.state <> 'deleted'`,
-      [kind, ids],
-    );
   }
 
   /** Files that clients may see. */

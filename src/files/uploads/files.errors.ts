@@ -1,5 +1,5 @@
 import { DomainError, OverLimit } from '../../common/errors/domain-error.js';
-import type { FileUser } from './file.repository.js';
+import type { FileUser } from '../../database/file-uses.js';
 
 /** Seconds after which a caller whose files exceed its limit may try again. */
 const RETRY_AFTER_S = 60;

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import type { LeftFiles } from '../machine/run.js';
+import { useFiles } from '../../database/file-uses.js';
 import { execute, plainArray, RowArrays } from '../../database/sql/sql.js';
 
 /** What the last attempt of a run has left that ended by a report. */
@@ -23,23 +24,6 @@ const INSERT = `insert into artifacts (
                 $10::text[], $11::text[], $12::timestamptz[]
               ) as v (run_id, name, attempt, path, bytes, sha256, etag, content_type, state, store, key, at)`;
 const ARTIFACTS = RowArrays.of<Exclude<keyof ArtifactEntity, 'removedAt'>>(INSERT);
-
-const USE = `with v as (
-         select distinct run_id, file_id
-           from unnest($1::uuid[], $2::uuid[]) as v (run_id, file_id)
-       ),
-       used as materialized (
-         select id
-           from files
-          where id in (select file_id from v)
-            and state = 'stored'
-          order by id
-            for share
-       )
-       insert into file_uses (kind, user_id, file_id)
-       select 'run', v.run_id::text, v.file_id
-         from v
-         join used on used.id = v.file_id`;
 
 /** Attempts that do not count may still send something for an hour after the end of their run. */
 const LATE = '1 hour';
@@ -73,14 +57,6 @@ export async function scheduleRemoval(
   );
 }
 
-/** Notes the files that new runs get, those that are still stored. */
-async function insertFileUses(tx: EntityManager, uses: readonly FileUse[]): Promise<void> {
-  await execute(tx, USE, [
-    plainArray(uses.map(({ runId }) => runId)),
-    plainArray(uses.map(({ fileId }) => fileId)),
-  ]);
-}
-
 /** Writes what attempts have left, in the place of what earlier ones of their runs had. */
 async function writeLeavings(tx: EntityManager, all: readonly Leavings[], at: Date): Promise<void> {
   const runIds = plainArray(all.map(({ runId }) => runId));
@@ -112,7 +88,11 @@ export async function writeFiles(
 ): Promise<void> {
   await Promise.all([
     leavings.length > 0 && writeLeavings(tx, leavings, now),
-    fileUses.length > 0 && insertFileUses(tx, fileUses),
+    fileUses.length > 0 &&
+      useFiles(
+        tx,
+        fileUses.map(({ runId, fileId }) => ({ kind: 'run', id: runId, fileId })),
+      ),
     cleanups.length > 0 && scheduleCleanups(tx, cleanups, now),
   ]);
 }

@@ -8,7 +8,7 @@ import { Stores } from '../../../src/files/stores/stores.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps } from '../../support/files/file-steps.js';
-import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -223,6 +223,26 @@ describe('artifacts of runs', () => {
     assert.equal(await text(b.op.artifacts.in['/in'].get.url), 'rows');
     assert.equal(await text(b.op.inputs.log), 'line');
     await end(b, 'COMPLETED');
+  });
+
+  test('of clients are kept as long as a version of a definition or a schedule names them', async () => {
+    const { id } = await files.stored('x');
+    const artifacts = { in: { '/f': { file: id } } };
+    const definition = { id: 'with-file', version: '1', image: 'i', artifacts };
+    const refused = { ...definition, artifacts: { in: { '/f': { file: NOBODY } } } };
+    assertInvalid(await service.send('POST', '/definitions', { body: refused }), [
+      `artifacts: there is no file '${NOBODY}'`,
+    ]);
+    assert.equal((await service.send('POST', '/definitions', { body: definition })).status, 201);
+    const schedule = { cron: ['0 0 1 1 *'], run: { image: 'i', artifacts } };
+    assert.equal((await service.send('PUT', '/schedules/with-file', { body: schedule })).status, 201);
+    assert.equal((await files.get(id)).used_by, 2);
+    assert.equal((await service.send('DELETE', `/files/${id}`)).status, 409);
+    const other = { ...schedule, run: { image: 'i' } };
+    assert.equal((await service.send('PUT', '/schedules/with-file', { body: other })).status, 200);
+    assert.equal((await service.send('DELETE', '/definitions/with-file?all=true')).status, 204);
+    assert.equal((await files.get(id)).used_by, 0);
+    assert.equal((await service.send('DELETE', `/files/${id}`)).status, 204);
   });
 
   test('go before their run, those of other attempts earlier, and a sweep takes what nothing owns', async () => {

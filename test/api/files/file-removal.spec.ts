@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { beforeEach, describe, test, vi } from 'vitest';
-import { FileRepository, type FileUser } from '../../../src/files/uploads/file.repository.js';
+import { FileRepository } from '../../../src/files/uploads/file.repository.js';
 import { FileRemovalJob } from '../../../src/files/uploads/file-removal.job.js';
 import { FileRemovalRepository } from '../../../src/files/uploads/file-removal.repository.js';
 import { StoreUnavailable } from '../../../src/files/stores/stores.errors.js';
 import { Stores } from '../../../src/files/stores/stores.js';
+import { useFiles, unuseFiles, type FileUser } from '../../../src/database/file-uses.js';
 import { currentTime, execute } from '../../../src/database/sql/sql.js';
 import { KEYS, startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -24,9 +25,14 @@ describe('files that clients have uploaded', () => {
   const store = () => service.app.get(Stores, { strict: false }).required();
 
   const use = (user: FileUser, ids: readonly string[]): Promise<string[]> =>
-    service.dataSource.transaction((manager) => repository().use(manager, user, ids));
+    service.dataSource.transaction((manager) =>
+      useFiles(
+        manager,
+        ids.map((fileId) => ({ ...user, fileId })),
+      ),
+    );
   const unuse = (user: FileUser): Promise<void> =>
-    service.dataSource.transaction((manager) => repository().unuse(manager, user.kind, [user.id]));
+    service.dataSource.transaction((manager) => unuseFiles(manager, user.kind, [user.id]));
   /** One run of the job. @returns how many files it removed */
   const pass = async (fileRetentionDays = 0): Promise<number> => {
     const { app, dataSource } = service;

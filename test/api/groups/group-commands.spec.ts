@@ -4,6 +4,7 @@ import { describe, test } from 'vitest';
 import { CliError } from '../../../packages/cli/src/cli-error.js';
 import { makeProgram } from '../../../packages/cli/src/program.js';
 import { Output } from '../../../packages/cli/src/terminal/output.js';
+import { until } from '../../support/app/passing-time.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
@@ -72,8 +73,10 @@ describe('groups on the command line', () => {
   test('are cancelled with a reason, and show what a file has wrong at its line', async () => {
     const array = 'array: {size: 3, run: {image: i}}\n';
     const group = (await typed(['group', 'create', '-f', '-'], array)).printed.trim();
+    const members = () => service.send('GET', `/runs?group=${group}`);
+    const { body } = await until(members, (answer) => answer.body.data.length === 3);
+    const [run] = body.data;
     assert.equal(await printed('group', 'cancel', group, '--reason', 'enough'), `${group} cancelled\n`);
-    const [run] = (await service.send('GET', `/runs?group=${group}`)).body.data;
     assert.match(await printed('run', 'get', run.id), /^cancelled because +enough$/m);
     const { body: before } = await service.send('GET', '/groups');
     const { code, notes } = await typed(

@@ -21,7 +21,7 @@ test('a claim locks the runs that it reads only while another process serves', a
       ops.map((op) => op.id),
       [id],
     );
-    return statements.filter((sql) => sql.includes('for update skip locked')).length;
+    return statements.filter((sql) => /\bqueue\b/.test(sql) && sql.includes('for update skip locked')).length;
   };
   await until(() => notices.isAlone, 'it knows that it is alone');
   assert.equal(await locksOfClaim(), 0);

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { unuseFiles } from '../../../database/file-uses.js';
 import { execute, rows } from '../../../database/sql/sql.js';
-import { FileRepository } from '../../uploads/file.repository.js';
 
 /** Runs, artifacts or uploads that are looked at together. */
 export const PER_PAGE = 100;
@@ -55,10 +55,7 @@ const isAwaited = (id: string): string => `exists (
 /** What is to be removed from the store of files. */
 @Injectable()
 export class ObjectRemovalRepository {
-  constructor(
-    private readonly dataSource: DataSource,
-    private readonly files: FileRepository,
-  ) {}
+  constructor(private readonly dataSource: DataSource) {}
 
   /** The deployment that the database is of. */
   async readDeployment(): Promise<string> {
@@ -81,8 +78,10 @@ export class ObjectRemovalRepository {
     );
   }
 
-  /** Notes that objects were removed, unless others are to be by now. After all of them the run can be removed. */
-  async settle({ runId, removesAll, dueAt }: DueRun): Promise<void> {
+  /**
+   * Notes that objects were removed, unless others are to be by now. After all of them the run can be removed, if nobody has opened it again.
+   */
+  async settle({ runId, removesAll, dueAt, attempt }: DueRun): Promise<void> {
     await this.dataSource.transaction(async (tx) => {
       const settled = await execute(
         tx,
@@ -91,17 +90,19 @@ export class ObjectRemovalRepository {
         [runId, dueAt.toISOString(), removesAll],
       );
       if (!removesAll || settled === 0) return;
-      await execute(tx, `delete from artifacts where run_id = $1::uuid`, [runId]);
-      await execute(tx, `delete from artifact_uploads where run_id = $1::uuid`, [runId]);
-      await this.files.unuse(tx, 'run', [runId]);
-      await execute(
+      const released = await execute(
         tx,
         `update runs
             set has_files = null
           where id = $1::uuid
+            and attempt = $2::integer
             and finished_at is not null`,
-        [runId],
+        [runId, attempt],
       );
+      if (released === 0 && attempt !== null) return;
+      await execute(tx, `delete from artifacts where run_id = $1::uuid`, [runId]);
+      await execute(tx, `delete from artifact_uploads where run_id = $1::uuid`, [runId]);
+      await unuseFiles(tx, 'run', [runId]);
     });
   }
 
