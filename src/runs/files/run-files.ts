@@ -69,10 +69,11 @@ export class RunFiles {
 
   /** The command as it may be recorded. */
   conceal(run: Pick<Run, 'id' | 'hasFiles'>, command: RunCommand): RunCommand {
-    const service = this.#service;
-    if (service?.isConfigured !== true) return command;
     const isConcerned =
-      command.type === 'patch' ? command.outputs : run.hasFiles || reportsLargeOutputs(command);
-    return isConcerned ? service.conceal(run.id, command) : command;
+      command.type === 'patch'
+        ? command.outputs !== undefined
+        : run.hasFiles === true || reportsLargeOutputs(command);
+    const service = this.#service;
+    return isConcerned && service?.isConfigured === true ? service.conceal(run.id, command) : command;
   }
 }
