@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { errorCode, errorText } from '@longshore/common/errors';
+import { arePlainParts } from '@longshore/common/path-parts';
 
 /** A folder of this machine, or one that several machines mount. */
 export interface FolderAddress {
@@ -151,7 +152,7 @@ function originOf(text: string, name: string): string {
 function prefixOf(path: string): string {
   const prefix = decodeURIComponent(path).replace(/^\//, '').replace(/\/$/, '');
   if (prefix === '') return '';
-  const isPlain = prefix.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  const isPlain = arePlainParts(prefix.split('/'));
   if (!isPlain || !/^\P{Cc}+$/u.test(prefix) || Buffer.byteLength(prefix) > 512) {
     throw new Error(
       'the prefix has a control character, more than 512 bytes, or a part that is empty, . or ..',

@@ -12,7 +12,7 @@ import type { Request, Response } from 'express';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
-import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
+import { RUN_ID_PARAM } from '../common/http/api-examples.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { ApiResource, ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders } from '../common/http/server/bounded-readers.js';
@@ -20,7 +20,7 @@ import { HeldRequests } from '../common/http/server/held-requests.js';
 import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { AllowHolders } from '../runs/http/held-run.guard.js';
-import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
+import { ApiFence, FencedBy, type Fence } from '../runs/http/request-headers.js';
 import {
   LogChunkDto,
   LogPositionDto,
@@ -101,17 +101,9 @@ export class LogsController {
     description: 'Number of the chunk.',
     schema: { type: 'integer', minimum: 0, maximum: LAST_CHUNK, example: 0 },
   })
-  @ApiHeader({
-    name: WORKER_ID_HEADER,
-    required: true,
-    description: 'The worker that sends the chunk; 409 if the attempt was never assigned to it.',
-    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
-  })
-  @ApiHeader({
-    name: RUN_ATTEMPT_HEADER,
-    required: true,
-    description: 'The attempt of the log; 409 if the run has no such attempt.',
-    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
+  @ApiFence({
+    worker: 'The worker that sends the chunk; 409 if the attempt was never assigned to it.',
+    attempt: 'The attempt of the log; 409 if the run has no such attempt.',
   })
   @ApiOkResponse({ type: LogPositionDto, description: 'What the log expects next.' })
   @ApiErrors(409)

@@ -45,7 +45,7 @@ import { newId } from './machine/new-id.js';
 import { readDependencies, type DependencyDto } from './dto/dependency.dto.js';
 import { hasSources, sourceProblems } from './options/output-sources.js';
 import { RunFiles } from './files/run-files.js';
-import { fileIdsOf, requestedFilesProblems, usesFiles } from './files/requested-files.js';
+import { fileIdsOf, requestedFilesProblems, sourcesOf, usesFiles } from './files/requested-files.js';
 import { bindOptions, secretNamesOf } from './options/stored-options.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
 
@@ -92,14 +92,15 @@ export class RunsService {
   newRun(request: RunRequest, origin: RunOrigin): NewRun {
     const { depends_on: asked = [], inputs = {} } = request;
     const problems: string[] = asked.length === 0 ? [] : sourceProblems(inputs, readDependencies(asked));
-    if (usesFiles(request)) {
+    const hasFiles = usesFiles(request);
+    if (hasFiles) {
       problems.push(...requestedFilesProblems(request));
       this.files.assertConfigured();
     }
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     if (this.settings.secretsKeys.length === 0 && secretNamesOf(request).length > 0)
       throw new SecretsNotConfigured();
-    return newRun(request, origin, this.settings.defaultTopic);
+    return newRun(request, origin, this.settings.defaultTopic, hasFiles);
   }
 
   /** Refuses a run that is to get files which are not there, or not for the caller. @throws InvalidRequest */
@@ -276,7 +277,12 @@ export interface Member {
 export type RunOrigin = Pick<RunCreation, 'trace' | 'caller'>;
 
 /** The run that a request asks for, with new ids. @param defaultTopic of a request that names none */
-export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaultTopic?: string): NewRun {
+export function newRun(
+  request: RunRequest,
+  { trace, caller }: RunOrigin,
+  defaultTopic?: string,
+  hasFiles = usesFiles(request),
+): NewRun {
   const { event_delivery: delivery, definition, schedule, member, start_at: startAt } = request;
   const dependsOn = readDependencies(request.depends_on);
   const id = request.id ?? newId();
@@ -284,7 +290,6 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
   const isBound = definition !== undefined || request.isBound === true;
   const bound = isBound ? request : bindOptions(request, { id, name: request.name });
   const stored = toStoredPolicies(request);
-  const hasFiles = usesFiles(request) ? true : null;
   const options = toStoredExecutionOptions(bound);
   const { cpu, vramMb, extraConstraints } = stored;
   // The spreads come last: V8 adds members to a copy slowly.
@@ -311,10 +316,10 @@ export function newRun(request: RunRequest, { trace, caller }: RunOrigin, defaul
     groupRef: member?.ref ?? null,
     arrayIndex: member?.array?.index ?? null,
     arraySize: member?.array?.size ?? null,
-    hasFiles,
+    hasFiles: hasFiles || null,
     hasSources: dependsOn.length > 0 && hasSources(request.inputs) ? true : null,
     ...(dependsOn.length > 0 && { dependsOn }),
-    ...(hasFiles && { files: fileIdsOf({ artifacts: bound.artifacts, inputs: request.inputs }) }),
+    ...(hasFiles && { files: fileIdsOf(sourcesOf({ artifacts: bound.artifacts, inputs: request.inputs })) }),
     request: request.copy ?? copyOf(request, bound),
     createdBy: caller?.keyId ?? null,
     createdByName: caller?.name ?? null,

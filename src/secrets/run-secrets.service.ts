@@ -14,8 +14,8 @@ import { assertCovers } from '../auth/api-key.guard.js';
 import { showOptions } from '../runs/options/stored-options.js';
 import type { SecretVariables } from '../runs/options/option-declarations.js';
 import { VARIABLE_NAME } from '@longshore/common/variable-names';
-import { isInExecution } from '../runs/machine/run-state.js';
-import { RunNotFound, RunRejected } from '../runs/run.errors.js';
+import { assertHolds } from '../runs/http/held-run.guard.js';
+import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';
@@ -79,10 +79,7 @@ export class RunSecretsService {
   async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
     const run = isRunId(runId) ? await this.#find(runId, { workerId, attempt }) : null;
     if (!run) throw new RunNotFound(runId);
-    if (!isInExecution(run.state) || run.workerId !== workerId) {
-      throw new RunRejected(runId, { reason: 'other-worker', workerId });
-    }
-    if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
+    assertHolds(run, runId, { workerId, attempt });
     assertCovers(caller, requirementsOf(run));
     const { secrets_from: maps, secrets, files, image_pull_secret: login } = showOptions(run.options);
     const registry = login ?? null;

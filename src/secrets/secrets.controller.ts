@@ -12,14 +12,7 @@ import {
   type StreamableFile,
   Header,
 } from '@nestjs/common';
-import {
-  ApiCreatedResponse,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiParam,
-  ApiTags,
-  ApiHeader,
-} from '@nestjs/swagger';
+import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { AllowScopes, type Caller, AllowBoundKeys } from '../auth/access.js';
@@ -41,8 +34,8 @@ import {
   RunSecretsDto,
 } from './secret.dto.js';
 import { SecretsService } from './secrets.service.js';
-import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
-import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
+import { RUN_ID_PARAM } from '../common/http/api-examples.js';
+import { ApiFence, FencedBy, OF_HOLDER, type Fence } from '../runs/http/request-headers.js';
 import { RunSecretsService } from './run-secrets.service.js';
 
 const { pattern, min, max } = SECRET_NAME;
@@ -140,18 +133,7 @@ export class RunSecretsController {
   @AllowBoundKeys()
   @Header('Cache-Control', 'no-store')
   @ApiResource(RUN_ID_PARAM)
-  @ApiHeader({
-    name: WORKER_ID_HEADER,
-    required: true,
-    description: 'The worker that holds the run; 409 if another or none does.',
-    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
-  })
-  @ApiHeader({
-    name: RUN_ATTEMPT_HEADER,
-    required: true,
-    description: 'The current attempt; 409 if it is another.',
-    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
-  })
+  @ApiFence(OF_HOLDER)
   @ApiOkResponse({ type: RunSecretsDto, description: 'The values.', headers: NO_STORE_HEADER })
   @ApiErrors(409)
   @ApiSwitchedOffError('the storage of secrets')

@@ -87,7 +87,7 @@ export class Pipeline {
 
   /**
    * Adds statements that are not awaited: if one fails, the transaction fails. An error before sending must occur in the
-   * current turn of the event loop.
+   * current turn of the event loop. Those that wait for results of others must be awaited by the work: the commit does not wait for them.
    */
   also(statements: Promise<unknown>): void {
     statements.catch((error: unknown) => {

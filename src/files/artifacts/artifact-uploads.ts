@@ -1,18 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Settings } from '../../config/settings.js';
+import type { ArtifactUploadEntity } from '../../database/entities/artifact.entity.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import type { PartUploads } from '../stores/file-store.js';
 import { Stores } from '../stores/stores.js';
 import { partBytesFor, signParts, type SignedPart } from '../uploads/parts.js';
 import { artifactKey } from './object-keys.js';
-
-/** What an attempt sends in parts. */
-export interface PartedArtifact {
-  readonly run: string;
-  readonly attempt: number;
-  readonly name: string;
-}
 
 /** Artifacts that are sent in parts, in the table `artifact_uploads`: of each the upload that was begun last. */
 @Injectable()
@@ -29,10 +23,14 @@ export class ArtifactUploads {
   }
 
   /** Begins an upload in parts; an earlier one of the same artifact is given up. @throws StoreUnavailable */
-  async start(artifact: PartedArtifact, bytes: number, validS: number): Promise<SignedPart[]> {
+  async start(
+    artifact: Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>,
+    bytes: number,
+    validS: number,
+  ): Promise<SignedPart[]> {
     const parts = this.#parts();
+    const { runId, attempt, name } = artifact;
     const key = artifactKey(artifact);
-    const { run, attempt, name } = artifact;
     const uploadId = await parts.start(key);
     const [earlier] = await rows<{ uploadId: string | null }>(
       this.dataSource,
@@ -48,7 +46,7 @@ export class ArtifactUploads {
             set upload_id = excluded.upload_id, started_at = excluded.started_at
        )
        select (select upload_id from earlier) as "uploadId"`,
-      [run, attempt, name, uploadId],
+      [runId, attempt, name, uploadId],
     );
     if (earlier?.uploadId) await parts.abort(key, earlier.uploadId);
     const partBytes = partBytesFor(bytes, this.settings.filePartBytes);
@@ -56,14 +54,17 @@ export class ArtifactUploads {
   }
 
   /** Makes an object of the parts. @throws PartsRefused, StoreUnavailable */
-  async complete(artifact: PartedArtifact, etags: readonly string[]): Promise<void> {
-    const { run, attempt, name } = artifact;
+  async complete(
+    artifact: Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>,
+    etags: readonly string[],
+  ): Promise<void> {
+    const { runId, attempt, name } = artifact;
     const [upload] = await rows<{ uploadId: string }>(
       this.dataSource,
       `select upload_id as "uploadId"
          from artifact_uploads
         where run_id = $1::uuid and attempt = $2::integer and name = $3::text`,
-      [run, attempt, name],
+      [runId, attempt, name],
     );
     if (!upload) return;
     await this.#parts().complete(artifactKey(artifact), upload.uploadId, etags);
@@ -71,7 +72,7 @@ export class ArtifactUploads {
       this.dataSource,
       `delete from artifact_uploads
         where run_id = $1::uuid and attempt = $2::integer and name = $3::text and upload_id = $4::text`,
-      [run, attempt, name, upload.uploadId],
+      [runId, attempt, name, upload.uploadId],
     );
   }
 

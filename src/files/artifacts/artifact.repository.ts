@@ -56,7 +56,7 @@ export class ArtifactRepository {
     return run ?? null;
   }
 
-  /** The artifacts of a run, at most {@link MAX_FOLDER_FILES}, by name. */
+  /** The artifacts of a run by name: as many as a report may have. */
   list(runId: string): Promise<ArtifactEntity[]> {
     return rows<ArtifactEntity>(
       this.dataSource,

@@ -1,30 +1,18 @@
 import { Body, Controller, Get, Header, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
-import {
-  ApiFoundResponse,
-  ApiGoneResponse,
-  ApiHeader,
-  ApiOkResponse,
-  ApiParam,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowBoundKeys, AllowScopes } from '../../auth/access.js';
-import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../../common/http/api-examples.js';
+import { RUN_ID_PARAM } from '../../common/http/api-examples.js';
 import {
   ApiErrors,
   ApiResource,
   ApiSwitchedOffError,
-  ErrorDto,
   NO_STORE_HEADER,
 } from '../../common/http/errors/error.dto.js';
 import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
-import {
-  FencedBy,
-  RUN_ATTEMPT_HEADER,
-  WORKER_ID_HEADER,
-  type Fence,
-} from '../../runs/http/request-headers.js';
+import { ApiFence, FencedBy, OF_HOLDER, type Fence } from '../../runs/http/request-headers.js';
 import { RequestAddress } from '../../common/http/request/request-address.js';
+import { answerContent, ApiContent } from '../uploads/content-answer.js';
 import { FileContentQueryDto, FileUrlDto } from '../uploads/file.dto.js';
 import { ArtifactDto, ArtifactUrlsDto, ArtifactUrlsRequestDto } from './artifact.dto.js';
 import { ArtifactsService } from './artifacts.service.js';
@@ -46,18 +34,7 @@ export class ArtifactsController {
   @AllowBoundKeys()
   @Header('Cache-Control', 'no-store')
   @ApiResource(RUN_ID_PARAM)
-  @ApiHeader({
-    name: WORKER_ID_HEADER,
-    required: true,
-    description: 'The worker that holds the run; 409 if another or none does.',
-    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
-  })
-  @ApiHeader({
-    name: RUN_ATTEMPT_HEADER,
-    required: true,
-    description: 'The current attempt; 409 if it is another.',
-    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
-  })
+  @ApiFence(OF_HOLDER)
   @ApiOkResponse({ type: ArtifactUrlsDto, description: 'The URLs.', headers: NO_STORE_HEADER })
   @ApiErrors(409)
   createArtifactUrls(
@@ -87,27 +64,13 @@ export class ArtifactsController {
    */
   @Get(':id/artifacts/*name')
   @AllowScopes('client')
-  @Header('Cache-Control', 'no-store')
   @ApiResource(RUN_ID_PARAM)
   @ApiParam({
     name: 'name',
     description: 'Name of the artifact.',
     schema: { type: 'string', example: 'model' },
   })
-  @ApiFoundResponse({
-    description: 'The content is at `Location`, as an attachment.',
-    headers: {
-      ...NO_STORE_HEADER,
-      Location: { required: true, description: 'The URL.', schema: { type: 'string' } },
-    },
-  })
-  @ApiOkResponse({
-    type: FileUrlDto,
-    description: 'With `redirect=false`: the URL.',
-    headers: NO_STORE_HEADER,
-  })
-  @ApiErrors(409)
-  @ApiGoneResponse({ description: 'The bytes were removed; `detail` names the time.', type: ErrorDto })
+  @ApiContent('The content is at `Location`, as an attachment.')
   async getArtifactContent(
     @Param('id') id: string,
     @Param('name') name: string | string[],
@@ -116,8 +79,6 @@ export class ArtifactsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<FileUrlDto | undefined> {
     const found = await this.artifacts.content(id, Array.isArray(name) ? name.join('/') : name, base);
-    if (!redirect) return found;
-    response.status(302).setHeader('Location', found.url);
-    return undefined;
+    return answerContent(response, found, redirect);
   }
 }

@@ -2,14 +2,12 @@ import { Injectable } from '@nestjs/common';
 import type { Fence } from '../../runs/http/request-headers.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { isRunId } from '../../runs/machine/new-id.js';
-import { isInExecution } from '../../runs/machine/run-state.js';
 import { templateNames } from '../../runs/options/artifact-references.js';
 import { showOptions } from '../../runs/options/stored-options.js';
-import { RunNotFound, RunRejected } from '../../runs/run.errors.js';
+import { assertHolds } from '../../runs/http/held-run.guard.js';
+import { RunNotFound } from '../../runs/run.errors.js';
 import { Stores } from '../stores/stores.js';
-import type { FileStore } from '../stores/file-store.js';
 import { toFilePartsDto, toFileUploadDto, type FileUrlDto } from '../uploads/file.dto.js';
 import {
   toArtifactDto,
@@ -20,8 +18,8 @@ import {
 import { ArtifactRepository, type RunWithFiles } from './artifact.repository.js';
 import { ArtifactUploads } from './artifact-uploads.js';
 import { ArtifactNotFound, ArtifactRemoved, ArtifactReplaced } from './artifacts.errors.js';
-import { artifactKey, keyIn } from './object-keys.js';
-import { leaves, targetOf } from './reported-artifacts.js';
+import { objectOf, placeIn, type PlacedArtifact } from './object-keys.js';
+import { leaves } from './reported-artifacts.js';
 import { validSecondsOf } from './source-links.js';
 
 /** Seconds for which the URL of a download works. */
@@ -46,13 +44,13 @@ export class ArtifactsService {
   }
 
   /** Where an artifact is downloaded. @throws ArtifactNotFound, ArtifactRemoved, ArtifactReplaced */
-  async content(runId: string, name: string, base: string | undefined): Promise<FileUrlDto> {
+  async content(runId: string, name: string, base: string): Promise<FileUrlDto> {
     await this.#run(runId);
     const [found] = await this.artifacts.find([{ run: runId, name }]);
     const artifact = found?.artifacts.find((one) => one.name === name);
     if (!artifact || artifact.state === 'missing') throw new ArtifactNotFound(name, runId);
     if (artifact.removedAt) throw new ArtifactRemoved(name, artifact.removedAt);
-    const { store, key } = this.#placeOf(artifact);
+    const { store, key } = this.#objectOf(artifact);
     const object = await store.head(key);
     if (!object) throw new ArtifactNotFound(name, runId);
     if (object.etag !== artifact.etag) throw new ArtifactReplaced(name);
@@ -61,7 +59,7 @@ export class ArtifactsService {
       validS: CONTENT_S,
       name: name.slice(name.lastIndexOf('/') + 1),
       ...(contentType !== null && { contentType }),
-      ...(base !== undefined && { base }),
+      base,
     });
     return { url, expires_at: expiresAt.toISOString() };
   }
@@ -69,14 +67,12 @@ export class ArtifactsService {
   /** Where the worker that holds the run sends what it leaves. @throws RunRejected for who does not hold it, InvalidRequest */
   async urls(
     runId: string,
-    { workerId, attempt }: Fence,
+    fence: Fence,
     { names, bytes }: ArtifactUrlsRequestDto,
-    base: string | undefined,
+    base: string,
   ): Promise<ArtifactUrlsDto> {
     const run = await this.#run(runId);
-    if (!isInExecution(run.state) || run.workerId !== workerId)
-      throw new RunRejected(runId, { reason: 'other-worker', workerId });
-    if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
+    assertHolds(run, runId, fence);
     const out = showOptions(run.options).artifacts?.out ?? {};
     const ofTemplate = templateNames(run.outputsTemplate);
     const problems = names.flatMap((name, at) =>
@@ -90,35 +86,21 @@ export class ArtifactsService {
     return { urls: Object.fromEntries(urls) };
   }
 
-  async #upload(run: RunWithFiles, name: string, bytes: number | undefined, base: string | undefined) {
+  async #upload(run: RunWithFiles, name: string, bytes: number | undefined, base: string) {
     const validS = validSecondsOf(run);
-    const to = targetOf(name, showOptions(run.options).artifacts?.out ?? {})?.to;
-    const artifact = { run: run.id, attempt: run.attempt, name };
-    if (to === undefined && bytes !== undefined && this.uploads.takesParts(bytes))
+    const out = showOptions(run.options).artifacts?.out ?? {};
+    const artifact = placeIn(out, { runId: run.id, attempt: run.attempt, name });
+    if (artifact.store === null && bytes !== undefined && this.uploads.takesParts(bytes))
       return toFilePartsDto(await this.uploads.start(artifact, bytes, validS));
-    const place = {
-      ...artifact,
-      store: to?.store ?? null,
-      key: to === undefined ? null : keyIn(to.key, name),
-    };
-    const { store, key } = this.#placeOf(place);
-    return toFileUploadDto(await store.signPut(key, { validS, ...(base !== undefined && { base }) }));
+    const { store, key } = this.#objectOf(artifact);
+    return toFileUploadDto(await store.signPut(key, { validS, base }));
   }
 
-  #placeOf(
-    artifact: Pick<ArtifactEntity, 'attempt' | 'name' | 'store' | 'key'> &
-      ({ readonly run: string } | { readonly runId: string }),
-  ): {
-    readonly store: FileStore;
-    readonly key: string;
-  } {
-    const { attempt, name, store, key } = artifact;
-    const run = 'run' in artifact ? artifact.run : artifact.runId;
-    if (store === null || key === null)
-      return { store: this.stores.required(), key: artifactKey({ run, attempt, name }) };
-    const named = this.stores.named(store);
-    if (!named) throw new ArtifactNotFound(name, run);
-    return { store: named.store, key };
+  /** @throws ArtifactNotFound when its store is no longer set */
+  #objectOf(artifact: PlacedArtifact) {
+    const object = objectOf(this.stores, artifact);
+    if (!object) throw new ArtifactNotFound(artifact.name, artifact.runId);
+    return object;
   }
 
   async #run(id: string): Promise<RunWithFiles> {

@@ -56,7 +56,7 @@ export class Concealment {
     const owner = key === undefined ? undefined : ownerOf(key);
     if (owner === undefined) return undefined;
     if (owner.kind === 'file') return { $artifact: { file: owner.id } };
-    const { run, name } = owner;
+    const { runId: run, name } = owner;
     return { $artifact: run === runId ? name : { run, name } };
   }
 

@@ -3,12 +3,14 @@ import type { Caller } from '../../auth/access.js';
 import { keyPath } from '../../common/http/validation/problems.js';
 import { readEvent } from '../../runs/machine/run-event.js';
 import type { Command, RunCommand } from '../../runs/machine/run-command.js';
+import { isInExecution } from '../../runs/machine/run-state.js';
 import type { LeftFiles, NewRun } from '../../runs/machine/run.js';
 import {
   RunFiles,
   type FileService,
   type HandedOutRun,
   type HeldFields,
+  type Holder,
   type LinkedFields,
 } from '../../runs/files/run-files.js';
 import { sourcesOf } from '../../runs/files/requested-files.js';
@@ -22,6 +24,7 @@ import { StoreUnavailable } from '../stores/stores.errors.js';
 import { Stores } from '../stores/stores.js';
 import { FileRepository, type StoredFile } from '../uploads/file.repository.js';
 import { ArtifactRepository, type FoundArtifact } from './artifact.repository.js';
+import { findSources } from './found-sources.js';
 import { SourceGone } from './artifacts.errors.js';
 import { Concealment } from './concealment.js';
 import { LeftFilesReader } from './left-files.js';
@@ -57,20 +60,14 @@ export class FilesOfRuns implements FileService, OnModuleInit {
   async problemsOf(run: NewRun, caller: Pick<Caller, 'stores'> | undefined): Promise<readonly string[]> {
     const artifacts = showOptions(run.options).artifacts ?? {};
     const named = sourcesOf({ artifacts, inputs: run.inputs });
-    const fileIds = [...new Set(named.flatMap(({ source }) => source.file ?? []))];
-    const files = fileIds.length === 0 ? new Map<string, StoredFile>() : await this.files.find(fileIds);
-    const asked = named.flatMap(({ source: { run: id, name } }) =>
-      id !== undefined && name !== undefined ? [{ run: id, name }] : [],
-    );
-    const found = await this.artifacts.find(asked);
-    const byName = new Map(asked.map(({ run: id, name }, at) => [`${id}/${name}`, found[at]]));
+    const found = await findSources(named, this.files, this.artifacts);
     const parents = new Set((run.dependsOn ?? []).map(({ parentId }) => parentId));
     const ofSources = named.flatMap(({ place, source }) => {
-      const { file, run: id, name, store } = source;
-      if (file !== undefined) return fileProblem(files.get(file), place);
+      const { file, run: id, store } = source;
+      if (file !== undefined) return fileProblem(found.fileOf(source), place);
       if (store !== undefined) return this.#storeProblem(store, 'ro', caller, `${place}.store`);
       if (id === undefined || parents.has(id)) return [];
-      return artifactProblem(byName.get(`${id}/${name}`), source, place);
+      return artifactProblem(found.artifactOf(source), source, place);
     });
     return [...ofSources, ...this.#targetProblems(artifacts, caller)];
   }
@@ -93,14 +90,10 @@ export class FilesOfRuns implements FileService, OnModuleInit {
     }
   }
 
-  async linkHeld(
-    id: string,
-    { workerId, attempt }: { readonly workerId: string; readonly attempt: number },
-    base: string,
-  ): Promise<HeldFields | null> {
+  async linkHeld(id: string, { workerId, attempt }: Holder, base: string): Promise<HeldFields | null> {
     const run = await this.artifacts.findRun(id);
     if (!run?.hasFiles || run.workerId !== workerId || run.attempt !== attempt) return null;
-    if (run.state !== 'ASSIGNED' && run.state !== 'RUNNING') return null;
+    if (!isInExecution(run.state)) return null;
     const linked = await this.links.link(run, base);
     return {
       ...linked,

@@ -1,22 +1,20 @@
 import { Injectable } from '@nestjs/common';
 import { Semaphore } from '@longshore/common/semaphore';
-import { withTimeout } from '@longshore/common/timeout';
 import { REPORT } from '../../runs/files/reported-files.js';
 import type { Command } from '../../runs/machine/run-command.js';
 import type { LeftFiles, NewArtifact } from '../../runs/machine/run.js';
 import { templateNames } from '../../runs/options/artifact-references.js';
-import type { ArtifactTarget, StorePlace } from '../../runs/options/run-artifacts.js';
+import type { ArtifactTarget } from '../../runs/options/run-artifacts.js';
 import { showOptions } from '../../runs/options/stored-options.js';
 import { RunNotFound } from '../../runs/run.errors.js';
-import { PartsRefused, StoreUnavailable } from '../stores/stores.errors.js';
+import { inTime } from '../stores/in-time.js';
+import { PartsRefused } from '../stores/stores.errors.js';
 import { Stores } from '../stores/stores.js';
 import { ArtifactRepository } from './artifact.repository.js';
 import { ArtifactUploads } from './artifact-uploads.js';
-import { artifactKey, attemptPrefix, keyIn } from './object-keys.js';
-import { leaves, readReport, targetOf, type ReportedArtifact } from './reported-artifacts.js';
+import { attemptPrefix, objectOf, placeIn, type PlacedArtifact } from './object-keys.js';
+import { leaves, readReport, type ReportedArtifact } from './reported-artifacts.js';
 
-/** For how long the report of an end waits for the store, in milliseconds. */
-const STORE_PATIENCE_MS = 5_000;
 /** Questions to the store at a time. */
 const AT_ONCE = 16;
 
@@ -41,36 +39,33 @@ export class LeftFilesReader {
     const reported = readReport(event.payload[REPORT], (name) => leaves(name, out, ofTemplate));
     const names = new Map<string, ReportedArtifact | undefined>(ofTemplate.map((name) => [name, undefined]));
     for (const one of reported) names.set(one.name, one);
-    const late = new StoreUnavailable('it did not answer in time');
-    const found = await withTimeout(STORE_PATIENCE_MS, this.#find({ id: runId, attempt }, names, out), late);
-    if (found instanceof StoreUnavailable) throw found;
-    return { attempt, artifacts: found };
+    return { attempt, artifacts: await inTime(this.#find({ runId, attempt }, names, out)) };
   }
 
   async #find(
-    run: { readonly id: string; readonly attempt: number },
+    run: Pick<PlacedArtifact, 'runId' | 'attempt'>,
     names: ReadonlyMap<string, ReportedArtifact | undefined>,
     out: Readonly<Record<string, ArtifactTarget>>,
   ): Promise<NewArtifact[]> {
     await this.#completeParts(run, [...names.values()]);
-    await this.stores.required().seal(attemptPrefix(run.id, run.attempt));
+    await this.stores.required().seal(attemptPrefix(run.runId, run.attempt));
     const turns = new Semaphore(AT_ONCE);
     return Promise.all(
       [...names].map(([name, reported]) =>
-        turns.run(() => this.#head(run, name, reported, targetOf(name, out)?.to)),
+        turns.run(() => this.#head(placeIn(out, { ...run, name }), reported)),
       ),
     );
   }
 
   /** Completes what was sent in parts; a report that is repeated finds it completed. */
   async #completeParts(
-    run: { readonly id: string; readonly attempt: number },
+    run: Pick<PlacedArtifact, 'runId' | 'attempt'>,
     reported: readonly (ReportedArtifact | undefined)[],
   ): Promise<void> {
     for (const one of reported) {
       if (one?.etags === undefined) continue;
       try {
-        await this.uploads.complete({ run: run.id, attempt: run.attempt, name: one.name }, one.etags);
+        await this.uploads.complete({ ...run, name: one.name }, one.etags);
       } catch (error) {
         // The object is missing then, or an earlier report has completed it.
         if (!(error instanceof PartsRefused)) throw error;
@@ -78,15 +73,10 @@ export class LeftFilesReader {
     }
   }
 
-  async #head(
-    run: { readonly id: string; readonly attempt: number },
-    name: string,
-    reported: ReportedArtifact | undefined,
-    to: StorePlace | undefined,
-  ): Promise<NewArtifact> {
-    const key = to && keyIn(to.key, name);
-    const store = to === undefined ? this.stores.required() : this.stores.named(to.store)?.store;
-    const object = await store?.head(key ?? artifactKey({ run: run.id, attempt: run.attempt, name }));
+  async #head(artifact: PlacedArtifact, reported: ReportedArtifact | undefined): Promise<NewArtifact> {
+    const { name, store, key } = artifact;
+    const place = objectOf(this.stores, artifact);
+    const object = await place?.store.head(place.key);
     return {
       name,
       path: reported?.path ?? null,
@@ -95,8 +85,8 @@ export class LeftFilesReader {
       etag: object?.etag ?? null,
       contentType: reported?.contentType ?? null,
       state: object ? 'stored' : 'missing',
-      store: to?.store ?? null,
-      key: key ?? null,
+      store,
+      key,
     };
   }
 }

@@ -1,8 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import { isPattern } from '@longshore/common/path-parts';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { itemPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { artifactNameProblem, isPattern, LARGE_OUTPUTS } from '../../runs/options/artifact-names.js';
+import { artifactNameProblem, LARGE_OUTPUTS } from '../../runs/options/artifact-names.js';
 import type { ArtifactTarget } from '../../runs/options/run-artifacts.js';
+import { MAX_PARTS } from '../uploads/parts.js';
 import { MAX_FOLDER_FILES } from './artifact.repository.js';
 
 /** What a worker says of a file that it has sent to the store. */
@@ -19,7 +21,6 @@ export interface ReportedArtifact {
 const MAX_REPORTED = MAX_FOLDER_FILES + 100 + 1;
 const SHA256 = /^[0-9a-f]{64}$/;
 const MAX_TEXT = 1024;
-const MAX_PARTS = 10_000;
 
 /**
  * The files that the end of an attempt reports.

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import { withTimeout } from '@longshore/common/timeout';
+import { foldersOf } from '@longshore/common/path-parts';
 import { keyPath } from '../../common/http/validation/problems.js';
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { readReference, replaceReferences } from '../../runs/options/artifact-references.js';
@@ -10,7 +10,7 @@ import type { ArtifactSource, RunArtifacts } from '../../runs/options/run-artifa
 import { showOptions } from '../../runs/options/stored-options.js';
 import { sourcesOf } from '../../runs/files/requested-files.js';
 import type { FileStore, GetOptions } from '../stores/file-store.js';
-import { StoreUnavailable } from '../stores/stores.errors.js';
+import { inTime } from '../stores/in-time.js';
 import { Stores } from '../stores/stores.js';
 import { FileRepository, type StoredFile } from '../uploads/file.repository.js';
 import {
@@ -20,14 +20,13 @@ import {
   type RunWithFiles,
 } from './artifact.repository.js';
 import { SourceGone } from './artifacts.errors.js';
-import { artifactKey } from './object-keys.js';
+import { findSources } from './found-sources.js';
+import { artifactKey, objectOf } from './object-keys.js';
 
 /** Longest life of a URL, in seconds. */
 const MAX_VALID_S = 7 * 86_400;
 /** What a URL lives longer than its attempt may last, in seconds. */
 const SPARE_S = 3600;
-/** For how long a claim waits for a store, in milliseconds. */
-const STORE_PATIENCE_MS = 5_000;
 
 /** From where a worker gets a file. */
 interface FileLink {
@@ -41,7 +40,7 @@ type FolderLinks = readonly (FileLink & { readonly name: string })[];
 
 interface Target {
   readonly validS: number;
-  readonly base?: string;
+  readonly base: string;
 }
 
 /** Makes the URLs from which the worker of a run gets what it wants, and to which it sends what it leaves. */
@@ -60,14 +59,11 @@ export class SourceLinks {
    */
   async link(
     run: Pick<RunWithFiles, 'inputs' | 'options' | 'attemptTimeoutS'>,
-    base: string | undefined,
+    base: string,
   ): Promise<LinkedFields> {
     const given = showOptions(run.options).artifacts ?? {};
-    const target = { validS: validSecondsOf(run), ...(base !== undefined && { base }) };
-    const late = new StoreUnavailable('it did not answer in time');
-    const linked = await withTimeout(STORE_PATIENCE_MS, this.#link(given, run.inputs, target), late);
-    if (linked instanceof StoreUnavailable) throw linked;
-    return linked;
+    const target = { validS: validSecondsOf(run), base };
+    return inTime(this.#link(given, run.inputs, target));
   }
 
   /** A template of outputs with URLs to which the attempt sends what it names. */
@@ -79,13 +75,13 @@ export class SourceLinks {
       attemptTimeoutS,
     }: Pick<RunWithFiles, 'id' | 'attempt' | 'outputsTemplate' | 'attemptTimeoutS'>,
     names: readonly string[],
-    base: string | undefined,
+    base: string,
   ): Promise<JsonObject> {
     const store = this.stores.required();
-    const options = { validS: validSecondsOf({ attemptTimeoutS }), ...(base !== undefined && { base }) };
+    const options = { validS: validSecondsOf({ attemptTimeoutS }), base };
     const urls = new Map<string, string>();
     for (const name of names)
-      urls.set(name, (await store.signPut(artifactKey({ run: id, attempt, name }), options)).url);
+      urls.set(name, (await store.signPut(artifactKey({ runId: id, attempt, name }), options)).url);
     return replaceReferences(outputsTemplate, (name) =>
       typeof name === 'string' ? (urls.get(name) ?? null) : null,
     );
@@ -93,21 +89,15 @@ export class SourceLinks {
 
   async #link(given: RunArtifacts, inputs: JsonObject, target: Target): Promise<LinkedFields> {
     const named = sourcesOf({ artifacts: given, inputs });
-    const fileIds = [...new Set(named.flatMap(({ source }) => source.file ?? []))];
-    const files = fileIds.length === 0 ? new Map<string, StoredFile>() : await this.files.find(fileIds);
-    const asked = named.flatMap(({ source: { run, name } }) =>
-      run !== undefined && name !== undefined ? [{ run, name }] : [],
-    );
-    const found = await this.artifacts.find(asked);
-    const artifacts = new Map(asked.map(({ run, name }, at) => [`${run}/${name}`, found[at]]));
+    const found = await findSources(named, this.files, this.artifacts);
     const linkOf = async (
       source: ArtifactSource,
       place: string,
     ): Promise<FileLink | FolderLinks | undefined> => {
-      if (source.file !== undefined) return this.#linkFile(files.get(source.file), place, target);
+      if (source.file !== undefined) return this.#linkFile(found.fileOf(source), place, target);
       if (source.store !== undefined) return this.#linkObject(source, place, target);
       if (source.run === undefined) return undefined;
-      return this.#linkArtifact(source, artifacts.get(`${source.run}/${source.name}`), place, target);
+      return this.#linkArtifact(source, found.artifactOf(source), place, target);
     };
     let ofFolders = 0;
     const sources: Record<string, JsonValue> = {};
@@ -181,12 +171,12 @@ export class SourceLinks {
     const stored = (found?.artifacts ?? []).filter(({ state }) => state === 'stored');
     const alone = stored.find((artifact) => artifact.name === name);
     if (alone) {
-      const { store, key } = this.#placeOf(alone, place);
+      const { store, key } = this.#objectOf(alone, place);
       return linkTo(store, key, { bytes: Number(alone.bytes), sha256: alone.sha256 }, target);
     }
     if (stored.length === 0) throw new SourceGone(`${place}: run ${run} has no artifact '${name}'`);
     const parts = stored.map((artifact) => ({
-      ...this.#placeOf(artifact, place),
+      ...this.#objectOf(artifact, place),
       name: artifact.name.slice(name.length + 1),
       bytes: Number(artifact.bytes),
       sha256: artifact.sha256,
@@ -195,13 +185,10 @@ export class SourceLinks {
   }
 
   /** Where an artifact is. */
-  #placeOf(artifact: ArtifactEntity, place: string): { readonly store: FileStore; readonly key: string } {
-    const { runId: run, attempt, name, store, key } = artifact;
-    if (store === null || key === null)
-      return { store: this.stores.required(), key: artifactKey({ run, attempt, name }) };
-    const named = this.stores.named(store);
-    if (!named) throw new SourceGone(`${place}: there is no store '${store}'`);
-    return { store: named.store, key };
+  #objectOf(artifact: ArtifactEntity, place: string): { readonly store: FileStore; readonly key: string } {
+    const object = objectOf(this.stores, artifact);
+    if (!object) throw new SourceGone(`${place}: there is no store '${artifact.store}'`);
+    return object;
   }
 }
 
@@ -220,11 +207,7 @@ async function linkFolder(parts: readonly FolderPart[], place: string, target: T
     throw new SourceGone(`${place}: there are more than ${MAX_FOLDER_FILES} files`);
   const names = new Set(parts.map(({ name }) => name));
   for (const { name } of parts) {
-    const folders = name
-      .split('/')
-      .slice(0, -1)
-      .map((_, at, all) => all.slice(0, at + 1).join('/'));
-    if (!areParts(name.split('/')) || folders.some((folder) => names.has(folder)))
+    if (!areParts(name.split('/')) || foldersOf(name).some((folder) => names.has(folder)))
       throw new SourceGone(`${place}: '${name}' cannot be the name of a file`);
   }
   const links: (FileLink & { name: string })[] = [];

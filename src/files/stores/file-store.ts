@@ -92,5 +92,4 @@ export interface FileStore {
   keyOf(url: URL): string | undefined;
   /** Rejects when the store cannot be used. */
   probe(): Promise<void>;
-  close(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { lstat, mkdir, readdir, realpath, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode } from '@longshore/common/errors';
+import { arePlainParts } from '@longshore/common/path-parts';
 import { StoreUnavailable, UploadConflict } from './stores.errors.js';
 
 /** Folder of the uploads that are arriving. */
@@ -162,7 +163,7 @@ function attemptEnded(): UploadConflict {
 export function checkKey(key: string): string[] {
   const parts = key.split('/');
   const isPlain =
-    parts.every((part) => part !== '' && part !== '.' && part !== '..') &&
+    arePlainParts(parts) &&
     /^\P{Cc}+$/u.test(key) &&
     Buffer.byteLength(key) <= MAX_KEY_BYTES &&
     !RESERVED.has(parts[0] ?? '') &&

@@ -151,10 +151,6 @@ export class FolderStore implements FileStore {
     });
   }
 
-  async close(): Promise<void> {
-    // Nothing is open between two requests.
-  }
-
   async *#walk(
     key: string,
     folder: string,

@@ -133,10 +133,6 @@ export class S3Store implements FileStore {
     assertSuccess(await this.#client.send(this.#listing('', 1)));
   }
 
-  async close(): Promise<void> {
-    // Connections belong to `fetch`.
-  }
-
   #listing(prefix: string, size: number, after?: string): S3Request {
     const { prefix: own } = this.address;
     const query = {

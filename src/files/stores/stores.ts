@@ -1,4 +1,4 @@
-import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { Clock } from '../../common/clock.js';
 import { parseNamedStores, type StoreMode } from '../../config/file-stores.js';
 import type { Settings } from '../../config/settings.js';
@@ -14,7 +14,7 @@ export interface NamedStore {
 
 /** The stores of the settings. */
 @Injectable()
-export class Stores implements OnApplicationShutdown {
+export class Stores {
   /** @param main null: SERVICE_FILES_URL is `none`, and there are no stores by name either */
   constructor(
     readonly main: FileStore | null,
@@ -50,10 +50,5 @@ export class Stores implements OnApplicationShutdown {
   /** Names of the stores by name, in the order of the alphabet. */
   names(): string[] {
     return [...this.byName.keys()].toSorted();
-  }
-
-  async onApplicationShutdown(): Promise<void> {
-    const all = [...[...this.byName.values()].map(({ store }) => store), ...(this.main ? [this.main] : [])];
-    await Promise.all(all.map((store) => store.close()));
   }
 }

@@ -31,9 +31,12 @@ export interface NewFile extends Pick<FileEntity, 'id' | 'name' | 'sha256' | 'co
 const FILES = new EntityTable(FileEntity);
 const KEYS = new EntityTable(ApiKeyEntity);
 
+/** The part of the store that has what clients upload. */
+export const FILES_PREFIX = 'files/';
+
 /** The key of a file's object. */
 export function keyOf(id: string): string {
-  return `files/${id}`;
+  return FILES_PREFIX + id;
 }
 
 /** The tables `files` and `file_uses`. */
@@ -49,6 +52,7 @@ export class FileRepository {
    * @throws StoreUnavailable
    */
   async find(ids: readonly string[]): Promise<ReadonlyMap<string, StoredFile>> {
+    if (ids.length === 0) return new Map();
     const found = await this.read(ids);
     const settled = await Promise.all(found.map((row) => this.settle(row)));
     return new Map(settled.flatMap((row) => (row ? [[row.id, toStoredFile(row)] as const] : [])));

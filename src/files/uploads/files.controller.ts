@@ -1,12 +1,5 @@
 import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
-import {
-  ApiCreatedResponse,
-  ApiFoundResponse,
-  ApiGoneResponse,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
@@ -15,7 +8,6 @@ import {
   ApiErrors,
   ApiResource,
   ApiSwitchedOffError,
-  ErrorDto,
   NO_STORE_HEADER,
 } from '../../common/http/errors/error.dto.js';
 import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
@@ -29,6 +21,7 @@ import {
   FileStoreDto,
   FileUrlDto,
 } from './file.dto.js';
+import { answerContent, ApiContent } from './content-answer.js';
 import { FilesService } from './files.service.js';
 
 @ApiTags('files')
@@ -86,32 +79,15 @@ export class FilesController {
    * @remarks A redirect to a URL that works for 5 minutes and needs no API key.
    */
   @Get(':id/content')
-  @Header('Cache-Control', 'no-store')
   @ApiResource(FILE_ID_PARAM)
-  @ApiFoundResponse({
-    description: 'The content is at `Location`, as an attachment with the name of the file.',
-    headers: {
-      ...NO_STORE_HEADER,
-      Location: { required: true, description: 'The URL.', schema: { type: 'string' } },
-    },
-  })
-  @ApiOkResponse({
-    type: FileUrlDto,
-    description: 'With `redirect=false`: the URL.',
-    headers: NO_STORE_HEADER,
-  })
-  @ApiErrors(409)
-  @ApiGoneResponse({ description: 'The bytes were removed; `detail` names the time.', type: ErrorDto })
+  @ApiContent('The content is at `Location`, as an attachment with the name of the file.')
   async getFileContent(
     @Param('id') id: string,
     @Query() { redirect = true }: FileContentQueryDto,
     @RequestAddress() base: string,
     @Res({ passthrough: true }) response: Response,
   ): Promise<FileUrlDto | undefined> {
-    const found = await this.files.content(id, base);
-    if (!redirect) return found;
-    response.status(302).setHeader('Location', found.url);
-    return undefined;
+    return answerContent(response, await this.files.content(id, base), redirect);
   }
 
   /**

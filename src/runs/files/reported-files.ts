@@ -22,6 +22,13 @@ export function reportsLargeOutputs(command: RunCommand): boolean {
   );
 }
 
+/** The end of an attempt is reported, and the store was not asked yet what it has left; nothing has changed. */
+export class FilesUnchecked extends Error {
+  constructor(readonly attempt: number) {
+    super('the store was not asked what the attempt has left');
+  }
+}
+
 /** Whether the store must be asked what the attempt has left, before its end is recorded. */
 export function mayLeaveFiles(
   { hasFiles }: Pick<Run, 'hasFiles'>,

@@ -40,9 +40,9 @@ export function sourcesOf({ artifacts, inputs }: FileRequest): NamedSource[] {
   return [...own, ...inputReferences(inputs).map((source: InputReference) => ({ place: 'inputs', source }))];
 }
 
-/** Ids of the files that a request names, each once. */
-export function fileIdsOf(request: FileRequest): string[] {
-  return [...new Set(sourcesOf(request).flatMap(({ source }) => source.file ?? []))];
+/** Ids of the files that are named, each once. */
+export function fileIdsOf(named: readonly NamedSource[]): string[] {
+  return [...new Set(named.flatMap(({ source }) => source.file ?? []))];
 }
 
 /** One line for each part of a request that names files as none can be named. */

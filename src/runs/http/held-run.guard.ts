@@ -13,7 +13,10 @@ import { DatabaseTurns } from '../../common/http/server/database-turns.js';
 import { requirementsOf } from '../requirements.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { isRunId } from '../machine/new-id.js';
-import { RunNotFound } from '../run.errors.js';
+import { isInExecution } from '../machine/run-state.js';
+import type { RunRecord } from '../machine/run.js';
+import { RunNotFound, RunRejected } from '../run.errors.js';
+import type { Fence } from './request-headers.js';
 
 /**
  * For a key that is bound to workers, a run does not exist that none of them holds or held, or that demands a tag or
@@ -48,4 +51,15 @@ export class HeldRunGuard implements CanActivate {
 /** The route reads the run of the path, and serves keys that are bound to workers if one of these holds or held it. */
 export function AllowHolders(): MethodDecorator {
   return applyDecorators(AllowBoundKeys(), UseGuards(HeldRunGuard));
+}
+
+/** @throws RunRejected unless the worker holds the run at this attempt */
+export function assertHolds(
+  run: Pick<RunRecord, 'state' | 'workerId' | 'attempt'>,
+  runId: string,
+  { workerId, attempt }: Fence,
+): void {
+  if (!isInExecution(run.state) || run.workerId !== workerId)
+    throw new RunRejected(runId, { reason: 'other-worker', workerId });
+  if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
 }

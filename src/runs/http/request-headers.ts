@@ -1,10 +1,11 @@
-import type { ExecutionContext } from '@nestjs/common';
+import { applyDecorators, type ExecutionContext } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
 import { actsAs, isBound } from '../../auth/access.js';
 import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
+import { EXAMPLE_WORKER_ID } from '../../common/http/api-examples.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
@@ -88,6 +89,30 @@ export const TraceOf = createHeaderDecorator((_: unknown, context: ExecutionCont
   const { headers } = context.switchToHttp().getRequest<Request>();
   return currentSpan()?.context ?? readTraceContext(headers['traceparent'], headers['tracestate']);
 });
+
+/** Documents the fencing headers of a route, both required. @param of what is said of each */
+export function ApiFence(of: { readonly worker: string; readonly attempt: string }): MethodDecorator {
+  return applyDecorators(
+    ApiHeader({
+      name: RUN_ATTEMPT_HEADER,
+      required: true,
+      description: of.attempt,
+      schema: { type: 'integer', minimum: 1, maximum: MAX_ATTEMPTS_OF_A_RUN, example: 1 },
+    }),
+    ApiHeader({
+      name: WORKER_ID_HEADER,
+      required: true,
+      description: of.worker,
+      schema: { type: 'string', minLength: 1, maxLength: LONGEST_WORKER_ID, example: EXAMPLE_WORKER_ID },
+    }),
+  );
+}
+
+/** What a route says of them that is only for the worker that holds a run. */
+export const OF_HOLDER = {
+  worker: 'The worker that holds the run; 409 if another or none does.',
+  attempt: 'The current attempt; 409 if it is another.',
+} as const;
 
 /** Documents a route whose runs go on with the trace of the request. */
 export function ApiTraceparent(): MethodDecorator {

@@ -16,7 +16,7 @@ import {
   type QueueState,
   type WaitingLimits,
 } from '../group-commit/group-commit-queue.js';
-import { FilesUnchecked } from '../files/run-files.errors.js';
+import { FilesUnchecked } from '../files/reported-files.js';
 import { RunFiles } from '../files/run-files.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';

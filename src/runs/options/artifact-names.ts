@@ -1,4 +1,5 @@
 import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import { arePlainParts } from '@longshore/common/path-parts';
 
 /** The name of an artifact. */
 export const ARTIFACT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -9,11 +10,6 @@ export const LARGE_OUTPUTS = 'outputs.json';
 export const NAME_RULE = '1 to 128 letters, digits, ".", "_" and "-", beginning with a letter or a digit';
 
 const MAX_KEY_BYTES = 1024;
-
-/** Whether a path of `out` is a pattern. */
-export function isPattern(path: string): boolean {
-  return /[*?]/.test(path);
-}
 
 /** What is wrong with the name of an artifact of a run, which may be one of the files of a pattern. */
 export function artifactNameProblem(name: unknown, at: string): string | undefined {
@@ -32,10 +28,9 @@ export function keyProblem(key: string, at: string): string | undefined {
     : `${at} must be a key of at most ${MAX_KEY_BYTES} bytes without control characters and parts that are empty, . or ..`;
 }
 
-/** Whether all are names of files and folders. */
+/** Whether all are names of files and folders that can be stored. */
 export function areParts(parts: readonly string[]): boolean {
-  return parts.every(
-    (part) =>
-      part !== '' && part !== '.' && part !== '..' && NO_CONTROL_CHARACTERS.test(part) && part.isWellFormed(),
+  return (
+    arePlainParts(parts) && parts.every((part) => NO_CONTROL_CHARACTERS.test(part) && part.isWellFormed())
   );
 }

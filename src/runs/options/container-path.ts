@@ -1,4 +1,5 @@
 import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import { arePlainParts } from '@longshore/common/path-parts';
 import { keyPath } from '../../common/http/validation/problems.js';
 
 const MAX_LENGTH = 512;
@@ -67,6 +68,6 @@ function hasPlainParts(path: string, parts: readonly string[]): boolean {
     lengthWithin(path, 0, MAX_LENGTH) &&
     path.isWellFormed() &&
     NO_CONTROL_CHARACTERS.test(path) &&
-    parts.every((part) => part !== '' && part !== '.' && part !== '..')
+    arePlainParts(parts)
   );
 }

@@ -1,12 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty, type ApiPropertyOptions } from '@nestjs/swagger';
+import { isPattern } from '@longshore/common/path-parts';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
 import { fieldPath, keyPath } from '../../common/http/validation/problems.js';
 import {
   ARTIFACT_NAME,
   artifactNameProblem,
-  isPattern,
   keyProblem,
   LARGE_OUTPUTS,
   NAME_RULE,

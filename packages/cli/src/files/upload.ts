@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import type { Schemas } from '@longshore/client';
 import { Backoff } from '@longshore/common/backoff';
+import { storeRefusal } from '@longshore/common/store-answer';
 import { CliError, EXIT, failureText } from '../cli-error.js';
 import { RETRY, type Session } from '../service/session.js';
 import { size } from '../terminal/table.js';
@@ -100,11 +101,9 @@ class Sending {
         redirect: 'error',
         signal: session.stop,
       });
-      const text = (await response.text()).slice(0, 4096);
+      const text = await response.text();
       if (response.ok) return response.headers.get('ETag') ?? '';
-      // What a store says may repeat what was signed.
-      const [, code] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? [];
-      const reason = `the store answers HTTP ${response.status}${code === undefined ? '' : ` (${code})`}`;
+      const reason = storeRefusal(response.status, text);
       return { reason, mayPass: response.status >= 500 || [408, 429].includes(response.status) };
     } catch (error) {
       session.throwIfStopped();

@@ -1,14 +1,10 @@
 import { posix } from 'node:path';
 import { lookup } from 'mime-types';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import { isPattern } from '@longshore/common/path-parts';
 import { Semaphore } from '@longshore/common/semaphore';
 import { RunFault, type EndedFiles, type OpenedFile } from '../runtime/runtime.js';
-import {
-  isPattern,
-  type RunArtifacts,
-  type StoredArtifact,
-  type Upload,
-} from '../service-api/run-artifacts.js';
+import { type RunArtifacts, type StoredArtifact, type Upload } from '../service-api/run-artifacts.js';
 import { FILES_AT_ONCE } from './fetch-sources.js';
 import { inParallel } from './in-parallel.js';
 import { parsePattern } from './pattern.js';

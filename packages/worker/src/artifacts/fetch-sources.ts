@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { posix } from 'node:path';
 import { errorCode, errorText } from '@longshore/common/errors';
+import { foldersOf } from '@longshore/common/path-parts';
 import { Semaphore } from '@longshore/common/semaphore';
 import { BrokenTar } from '../runtime/tar-entries.js';
 import { RunFault, type FetchedEntry, type FetchedSource } from '../runtime/runtime.js';
@@ -141,10 +142,4 @@ async function* filesOf(
     yield { kind: 'file', path: name, mode: 0o444, bytes: file.bytes, content };
     content.destroy();
   }
-}
-
-/** The folders of a path, the outermost first. */
-function foldersOf(path: string): string[] {
-  const parts = path.split('/').slice(0, -1);
-  return parts.map((_, depth) => parts.slice(0, depth + 1).join('/'));
 }

@@ -1,4 +1,6 @@
-import { isPattern } from '../service-api/run-artifacts.js';
+import { posix } from 'node:path';
+import { isPattern } from '@longshore/common/path-parts';
+import type { RunArtifacts } from '../service-api/run-artifacts.js';
 
 /** A pattern of paths: `*` and `?` within a part, `**` for any number of parts. */
 export interface PathPattern {
@@ -17,6 +19,14 @@ export function parsePattern(path: string): PathPattern {
     folder: `/${parts.slice(0, first).join('/')}`,
     matches: (relative) => fitsAll(pattern, relative.split('/'), PARTS),
   };
+}
+
+/** The folders in which a run leaves what it gives. */
+export function targetFolders(artifacts: RunArtifacts | undefined): string[] {
+  const folders = Object.values(artifacts?.out ?? {}).map(({ path }) =>
+    isPattern(path) ? parsePattern(path).folder : posix.dirname(path),
+  );
+  return [...new Set(folders)].toSorted();
 }
 
 const PARTS: PartRules<string, string> = { isAny: (part) => part === '**', fits: fitsPart };

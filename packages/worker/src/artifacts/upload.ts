@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { Backoff } from '@longshore/common/backoff';
 import { errorCode, errorText } from '@longshore/common/errors';
+import { storeRefusal } from '@longshore/common/store-answer';
 import type { Clock } from '../process/clock.js';
 import type { OpenedFile } from '../runtime/runtime.js';
 import type { SignedRequest, StoredArtifact, Upload } from '../service-api/run-artifacts.js';
@@ -173,9 +174,7 @@ async function put(
       await answer.body.dump();
       return String(answer.headers.etag ?? '');
     }
-    // Other parts of an answer of S3 may repeat what was signed.
-    const [, code] = /<Code>(\w{1,64})<\/Code>/.exec((await answer.body.text()).slice(0, 4096)) ?? [];
-    throw new Error(`the store answers HTTP ${status}${code === undefined ? '' : ` (${code})`}`);
+    throw new Error(storeRefusal(status, await answer.body.text()));
   } finally {
     silence.end();
   }

@@ -1,6 +1,6 @@
 import { collect, type Collected, type CollectParts } from '../artifacts/collect.js';
 import type { Fetched } from '../artifacts/fetch-sources.js';
-import { foldersOf } from '../artifacts/places.js';
+import { targetFolders } from '../artifacts/pattern.js';
 import { outcomeOfError, type Outcome } from '../execution/outcome.js';
 import { Stopped, type StopSignal } from '../execution/stop-signal.js';
 import { RunFault, type ArtifactPlaces, type RunningContainer } from '../runtime/runtime.js';
@@ -31,7 +31,7 @@ export function placesOf(
   artifacts: RunArtifacts | undefined,
   { sources: fetched }: Fetched,
 ): ArtifactPlaces | null {
-  return artifacts === undefined ? null : { fetched, folders: foldersOf(artifacts) };
+  return artifacts === undefined ? null : { fetched, folders: targetFolders(artifacts) };
 }
 
 /** Sends what an ended container leaves to the store. @throws Stopped */

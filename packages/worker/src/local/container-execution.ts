@@ -1,6 +1,6 @@
 import type { DownloadParts } from '../artifacts/download.js';
 import { fetchSources, type Fetched } from '../artifacts/fetch-sources.js';
-import { foldersOf } from '../artifacts/places.js';
+import { targetFolders } from '../artifacts/pattern.js';
 import { Unmet, type CapacityQueue, type CapacityRequest } from '../claims/capacity.js';
 import type { GpuWatch } from '../claims/gpu-watch.js';
 import type { EnginePause } from '../claims/engine-pause.js';
@@ -319,7 +319,7 @@ export class ContainerExecution extends RunExecution {
   private adopt(found: FoundContainer, { cursor }: LogPosition): Promise<AdoptedContainer> {
     const { container } = this.claimed;
     const { mounts } = container;
-    const folders = foldersOf(this.claimed.artifacts);
+    const folders = targetFolders(this.claimed.artifacts);
     const adoption = { mounts, folders, secretFiles: secretFiles(container), cursor };
     const adopted = this.parts.runtime.adopt(found, adoption);
     adopted.catch(() => undefined);

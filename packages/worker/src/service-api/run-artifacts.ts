@@ -1,3 +1,4 @@
+import { isPattern } from '@longshore/common/path-parts';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 
 /** A file behind a signed URL. Never log the URL: it needs no key. */
@@ -77,11 +78,6 @@ export function artifactsPayload(artifacts: readonly StoredArtifact[]): JsonObje
       ...(etags && { etags: [...etags] }),
     })),
   };
-}
-
-/** Whether a path of `out` is a pattern. */
-export function isPattern(path: string): boolean {
-  return /[*?]/.test(path);
 }
 
 /** Absent: none; undefined: not of the documented shape, so that the run must not be executed. */

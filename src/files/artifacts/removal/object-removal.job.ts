@@ -64,7 +64,7 @@ export class ObjectRemovalJob {
   async #removeOld(store: FileStore, before: Date, now: Date): Promise<number> {
     const old = await this.removals.listOld(before);
     if (old.length === 0) return 0;
-    await store.remove(old.map(({ runId: run, attempt, name }) => artifactKey({ run, attempt, name })));
+    await store.remove(old.map(artifactKey));
     await this.removals.noteRemoved(old, now);
     return old.length;
   }
@@ -72,8 +72,7 @@ export class ObjectRemovalJob {
   async #abortUploads(store: FileStore, before: Date): Promise<number> {
     const open = await this.removals.listUploads(before);
     for (const upload of open) {
-      const { runId: run, attempt, name, uploadId } = upload;
-      await store.parts?.abort(artifactKey({ run, attempt, name }), uploadId);
+      await store.parts?.abort(artifactKey(upload), upload.uploadId);
       await this.removals.forgetUpload(upload);
     }
     return open.length;
@@ -95,5 +94,5 @@ async function removeObjects(
   }
   // A folder that took no more uploads stays when it is empty, until something of it is removed.
   const sealed = Array.from({ length: removesAll ? (attempt ?? 0) : 0 }, (_, at) => at + 1);
-  await store.remove(sealed.map((one) => artifactKey({ run: runId, attempt: one, name: 'none' })));
+  await store.remove(sealed.map((one) => artifactKey({ runId, attempt: one, name: 'none' })));
 }

@@ -3,8 +3,8 @@ import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../../../common/sc
 import { paced } from '../../../database/sql/in-batches.js';
 import type { StoredObject } from '../../stores/file-store.js';
 import { Stores } from '../../stores/stores.js';
-import { FileRepository } from '../../uploads/file.repository.js';
-import { FILES_PREFIX, ownerOf, RUNS_PREFIX } from '../object-keys.js';
+import { FileRepository, FILES_PREFIX } from '../../uploads/file.repository.js';
+import { ownerOf, RUNS_PREFIX } from '../object-keys.js';
 import { ObjectRemovalRepository } from './object-removal.repository.js';
 import { StoreOwner } from './store-owner.js';
 import { pagesOf } from './store-pages.js';
@@ -59,7 +59,7 @@ export class StoreSweepJob {
 
   async #ownerless(listed: readonly StoredObject[], now: Date): Promise<StoredObject[]> {
     const owned = listed.map((object) => ({ object, owner: ownerOf(object.key) }));
-    const runIds = new Set(owned.flatMap(({ owner }) => (owner?.kind === 'artifact' ? owner.run : [])));
+    const runIds = new Set(owned.flatMap(({ owner }) => (owner?.kind === 'artifact' ? owner.runId : [])));
     const fileIds = new Set(owned.flatMap(({ owner }) => (owner?.kind === 'file' ? owner.id : [])));
     const runs = new Map((await this.removals.findRuns([...runIds])).map((run) => [run.id, run]));
     const files = new Map((await this.files.read([...fileIds])).map((file) => [file.id, file]));
@@ -70,7 +70,7 @@ export class StoreSweepJob {
         const file = files.get(owner.id);
         return (file && file.state !== 'removed') || ageMs < KEPT_MS ? [] : [object];
       }
-      const run = runs.get(owner.run);
+      const run = runs.get(owner.runId);
       if (!run) return ageMs < KEPT_MS ? [] : [object];
       return !run.hasEnded || owner.attempt === run.counting || ageMs < LATE_MS ? [] : [object];
     });
