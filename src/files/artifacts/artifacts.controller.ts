@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Header, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowBoundKeys, AllowScopes } from '../../auth/access.js';
+import { AllowScopes } from '../../auth/access.js';
 import { RUN_ID_PARAM } from '../../common/http/api-examples.js';
 import {
   ApiErrors,
@@ -10,6 +10,7 @@ import {
   NO_STORE_HEADER,
 } from '../../common/http/errors/error.dto.js';
 import { TakesDatabaseTurn } from '../../common/http/server/database-turns.js';
+import { AllowHolders } from '../../runs/http/held-run.guard.js';
 import { ApiFence, FencedBy, OF_HOLDER, type Fence } from '../../runs/http/request-headers.js';
 import { RequestAddress } from '../../common/http/request/request-address.js';
 import { answerContent, ApiContent } from '../uploads/content-answer.js';
@@ -31,7 +32,7 @@ export class ArtifactsController {
   @Post(':id/artifact-urls')
   @HttpCode(200)
   @AllowScopes('worker')
-  @AllowBoundKeys()
+  @AllowHolders()
   @Header('Cache-Control', 'no-store')
   @ApiResource(RUN_ID_PARAM)
   @ApiFence(OF_HOLDER)

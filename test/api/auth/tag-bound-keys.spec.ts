@@ -165,6 +165,9 @@ for (const pool of ['memory', 'shared']) {
         for (const send of [...both(), anyId]) {
           const read = await send('GET', `/runs/${id}/secrets`, { headers: fence(worker) });
           assertError(read, 403, VAULT);
+          const body = { names: ['outputs.json'] };
+          const urls = await send('POST', `/runs/${id}/artifact-urls`, { headers: fence(worker), body });
+          assertError(urls, 404, `OpRun '${id}' not found`);
           for (const path of ['', '/events', '/attempts', '/logs', '/logs/stream']) {
             assertError(await send('GET', `/runs/${id}${path}`), 404, `OpRun '${id}' not found`);
           }
