@@ -175,6 +175,7 @@ export class Worker {
     await this.finish(claiming);
     heartbeats.abort();
     await Promise.race([Promise.all([heartbeating, upkeep]), clock.sleep(STOPPING_MS)]);
+    await this.healthFile.refresh();
     const ended = {
       unreported: executions.unreported,
       unended: executions.size,
