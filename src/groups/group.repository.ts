@@ -6,7 +6,7 @@ import { execute, plainArray, rows } from '../database/sql/sql.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import type { RunState } from '../runs/machine/run-state.js';
 import type { Dependency, Need } from '../runs/machine/run.js';
-import { FEW_UNSTARTED } from '../runs/storage/groups.js';
+import { fewUnstarted } from '../runs/storage/groups.js';
 import { countConditions, listGroups, type GroupFilter, type GroupPlace } from './group-list.js';
 import { GroupNotFound } from './groups.errors.js';
 
@@ -241,10 +241,10 @@ export class GroupRepository {
   async settle(id: string, waitMs = 0): Promise<void> {
     await execute(
       this.dataSource,
-      `update ${GROUPS.name}
+      `update ${GROUPS.name} g
           set due_at = case
                 when stop_cause is not null and pending + assigned + running > 0
-                  or stop_cause is null and array_body is not null and waits_for is null and created < size and pending < ${FEW_UNSTARTED}
+                  or stop_cause is null and array_body is not null and waits_for is null and created < size and pending < ${fewUnstarted('g')}
                   then clock_timestamp() + make_interval(secs => $2::float8 / 1000)
               end
         where id = $1::uuid`,

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { DataSource } from 'typeorm';
+import { monotonicMs } from '../../common/monotonic-ms.js';
 import { isLasting, reasonOf } from '../../common/errors/domain-error.js';
 import type { GroupEntity } from '../../database/entities/group.entity.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
@@ -12,7 +13,7 @@ import { newId } from '../../runs/machine/new-id.js';
 import type { Dependency } from '../../runs/machine/run.js';
 import { hasSources, nameRuns } from '../../runs/options/output-sources.js';
 import { eventCommand } from '../../runs/runs.service.js';
-import { MAX_UNSTARTED } from '../../runs/storage/groups.js';
+import { maxUnstarted } from '../../runs/storage/groups.js';
 import { GROUP_LEDGER } from '../group-ledger.js';
 import { stopGroup, whyStopped } from '../group-changes.js';
 import { GroupRepository } from '../group.repository.js';
@@ -24,6 +25,9 @@ export const OWNER = { id: 'groups', scopes: new Set(['client'] as const) };
 /** Members that are made, or cancelled, together: few, so that claims and requests do not wait long for their commit. */
 const MEMBERS_PER_BATCH = 10;
 const CANCELLED_PER_BATCH = 100;
+
+/** While half of the members of an array that may be pending are, others are made after so many times as long as the last ones took. */
+const REST = 10;
 
 /** After this time in milliseconds an array is looked at again whose members wait for those of another one that are not made. */
 const LOOK_AGAIN_MS = 1_000;
@@ -62,8 +66,11 @@ export class ArrayMembers {
       await this.groups.settle(id);
       return cancelled;
     }
+    const startedAt = monotonicMs();
     const { count, waitMs } = await this.#makeSome(group);
-    await this.groups.settle(id, waitMs);
+    const hasMany = group.pending > maxUnstarted(group.maxParallel) / 2;
+    const restMs = hasMany ? REST * (monotonicMs() - startedAt) : 0;
+    await this.groups.settle(id, Math.max(waitMs, restMs));
     return count;
   }
 
@@ -88,8 +95,8 @@ export class ArrayMembers {
   }
 
   async #makeSome(group: GroupEntity): Promise<{ readonly count: number; readonly waitMs: number }> {
-    const { id: groupId, created: from, size, pending } = group;
-    const until = Math.min(size, from + MEMBERS_PER_BATCH, from + MAX_UNSTARTED - pending);
+    const { id: groupId, created: from, size, pending, maxParallel } = group;
+    const until = Math.min(size, from + MEMBERS_PER_BATCH, from + maxUnstarted(maxParallel) - pending);
     if (until <= from) return { count: 0, waitMs: 0 };
     let creations: Creations;
     try {

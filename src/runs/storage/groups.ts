@@ -39,8 +39,20 @@ const SHOWN_ENDS = 50;
 /** Pending members of an array beyond which no more are made. */
 export const MAX_UNSTARTED = 1_000;
 
-/** More are made when there are fewer. */
-export const FEW_UNSTARTED = 800;
+/** Pending members that an array has at least before it gets no more, whatever its `max_parallel`. */
+const MIN_UNSTARTED = 100;
+
+/** Pending members beyond which no more are made of an array of which so many may be executed at once: twice as many, so that none of these waits to be made. */
+export function maxUnstarted(maxParallel: number | null): number {
+  return maxParallel === null
+    ? MAX_UNSTARTED
+    : Math.min(MAX_UNSTARTED, Math.max(MIN_UNSTARTED, 2 * maxParallel));
+}
+
+/** Of an array with this alias: pending members below which more are made, four fifths of the most. */
+export function fewUnstarted(array: string): string {
+  return `(least(${MAX_UNSTARTED}, greatest(${MIN_UNSTARTED}, 2 * coalesce(${array}.max_parallel, ${MAX_UNSTARTED}))) * 4 / 5)`;
+}
 
 interface GroupDelta {
   readonly id: string;
@@ -169,7 +181,7 @@ const COUNT = `with v as materialized (
             for update
        ),
        n as (
-         select g.id, g.size, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
+         select g.id, g.size, g.max_parallel, g.max_failed, g.on_failure, g.stop_cause, g.reason, g.due_at, g.state as was, g.endings, g.end_order,
                 g.array_body is not null as is_array, g.waits_for, v.waiting > 0 as is_awaited,
                 g.array_body is not null and v.created > 0 as is_made,
                 g.created + v.created as created, g.pending + v.pending as pending, g.assigned + v.assigned as assigned,
@@ -189,7 +201,7 @@ const COUNT = `with v as materialized (
                   when 'max_failed' then s.failed || ' members have FAILED'
                   when 'group' then 'A member has FAILED'
                 end as why,
-                s.stop is null and s.created < s.size and s.pending < ${FEW_UNSTARTED} and s.is_array and s.waits_for is null
+                s.stop is null and s.created < s.size and s.pending < ${fewUnstarted('s')} and s.is_array and s.waits_for is null
                 or s.stop is not null and s.pending + s.assigned + s.running > 0 as is_due
            from s
        ),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
-import { FEW_UNSTARTED, MAX_UNSTARTED } from '../../../src/runs/storage/groups.js';
+import { maxUnstarted } from '../../../src/runs/storage/groups.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
@@ -239,7 +239,7 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
       max_parallel: atOnce,
       array: { size, run: { image: 'i', event_delivery: { topic: 'array' } } },
     });
-    await on(1).groups.untilGroup(id, ({ counts }) => counts.pending >= FEW_UNSTARTED);
+    await on(1).groups.untilGroup(id, ({ counts }) => counts.pending >= atOnce);
 
     /** Members whose claim was answered, and whose end was not sent: fewer than the service has, never more. */
     let held = 0;
@@ -254,7 +254,7 @@ describe(`groups on ${PROCESSES} processes of the service, whose runs are claime
       }
       const { assigned, running, pending } = await countsOf(id);
       assert.ok(assigned + running <= atOnce, `${assigned} members are claimed and ${running} run`);
-      assert.ok(pending <= MAX_UNSTARTED, `${pending} members have not started`);
+      assert.ok(pending <= maxUnstarted(atOnce), `${pending} members have not started`);
       return ops;
     };
     const execute = async (n: number, worker: string, ops: readonly any[]): Promise<void> => {
