@@ -117,7 +117,7 @@ export async function stopGroup(
               end_order = case when g.pending + g.assigned + g.running = 0 then next_commit_order() else g.end_order end
         where g.id = $1::uuid
           and g.state = 'open'
-          and g.stop_cause is null
+          and (g.stop_cause is null or g.due_at is null)
     returning g.*
      ),
      ended as (

@@ -28,6 +28,7 @@ const CANCELLED_PER_BATCH = 100;
 
 /** While half of the members of an array that may be pending are, others are made after so many times as long as the last ones took. */
 const REST = 10;
+const LONGEST_REST_MS = 500;
 
 /** After this time in milliseconds an array is looked at again whose members wait for those of another one that are not made. */
 const LOOK_AGAIN_MS = 1_000;
@@ -69,7 +70,7 @@ export class ArrayMembers {
     const startedAt = monotonicMs();
     const { count, waitMs } = await this.#makeSome(group);
     const hasMany = group.pending > maxUnstarted(group.maxParallel) / 2;
-    const restMs = hasMany ? REST * (monotonicMs() - startedAt) : 0;
+    const restMs = hasMany ? Math.min(REST * (monotonicMs() - startedAt), LONGEST_REST_MS) : 0;
     await this.groups.settle(id, Math.max(waitMs, restMs));
     return count;
   }

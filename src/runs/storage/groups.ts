@@ -202,7 +202,7 @@ const COUNT = `with v as materialized (
                   when 'group' then 'A member has FAILED'
                 end as why,
                 s.stop is null and s.created < s.size and s.pending < ${fewUnstarted('s')} and s.is_array and s.waits_for is null
-                or s.stop is not null and s.pending + s.assigned + s.running > 0 as is_due
+                or s.stop is distinct from s.stop_cause and s.pending + s.assigned + s.running > 0 as is_due
            from s
        ),
        written as (

@@ -179,6 +179,30 @@ describe('a group', () => {
     );
   });
 
+  test('that was stopped executes a member that is tried again, makes no others, and may be cancelled again', async () => {
+    const array = { size: 102, run: { image: 'i' } };
+    const { id } = await steps.create({ array, max_parallel: 1, max_failed: 1 });
+    await steps.untilGroup(id, ({ counts }) => counts.pending >= 80);
+    const members = await steps.members(id);
+    const [first, second] = [members.get(0).id, members.get(1).id];
+    await steps.end(first, 'FAILED');
+    const stopped = await steps.untilGroup(id, ({ state }) => state !== 'open');
+    const { uncreated } = stopped.counts;
+    assert.deepEqual([stopped.state, uncreated > 0], ['failed', true]);
+    for (const run of [first, second])
+      assert.equal((await service.send('POST', `/runs/${run}/retry`)).status, 200);
+    await steps.end(first);
+    assert.equal((await steps.get(id)).state, 'open');
+    assert.equal((await steps.runs.get(second)).state, 'PENDING');
+    await service.send('POST', `/groups/${id}/cancel`, { body: { reason: 'enough' } });
+    const ended = await steps.untilGroup(id, ({ state }) => state !== 'open');
+    assert.deepEqual(
+      [ended.state, ended.reason, ended.counts.completed, ended.counts.uncreated],
+      ['cancelled', 'enough', 1, uncreated],
+    );
+    assert.equal((await steps.runs.get(second)).state, 'CANCELLED');
+  });
+
   test('refuses cycles with their path, unknown names with the nearest, and inputs that nobody takes', async () => {
     assert.deepEqual(
       await steps.refused('/groups', { runs: [run('a', 'c'), run('b', 'a'), run('c', 'b')] }),

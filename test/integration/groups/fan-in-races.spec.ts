@@ -79,6 +79,7 @@ describe('runs that several processes end at the same time', () => {
         PARENTS.map((ref, i) => patch(round + i, members.get(ref).id, i % 4 ? 'COMPLETED' : 'CANCELLED')),
       );
       await on(round).untilReady(child);
+      await on(round).runs.heartbeat();
       const claims = await Promise.all(sides.map((side) => side.runs.claim()));
       assert.deepEqual(
         claims.flat().map((op) => op.id),
