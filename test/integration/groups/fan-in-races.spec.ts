@@ -25,7 +25,7 @@ const FAN_IN = {
   ],
 };
 
-describe('runs that several processes end at the same time', () => {
+describe('runs that several processes end at the same time', { timeout: 900_000 + ROUNDS * 5_000 }, () => {
   const database = useTestDatabase();
   let apps: TestApp[];
   let sides: GroupSteps[];
