@@ -51,27 +51,33 @@ class Files(Connection):
         return [self._fetch(run, each, Path(to)) for each in wanted if each["state"] == "stored"]
 
     def _fields(self, fields: Mapping[str, Any]) -> JsonObject:
-        """Fields of a request as the API takes them. Local files of `in_files` are sent."""
+        """Fields of a request as the API takes them. Local files of `in_files` and of `artifacts` are sent."""
         given = {name: value for name, value in fields.items() if name not in ("in_files", "out_files")}
         if given.get("files") is not None:
             given["files"] = {place: _file(content) for place, content in given["files"].items()}
-        sources, targets = fields.get("in_files"), fields.get("out_files")
-        if sources is not None or targets is not None:
+        artifacts, added, targets = given.get("artifacts") or {}, fields.get("in_files"), fields.get("out_files")
+        sources = {**(artifacts.get("in") or {}), **(added or {})}
+        if added is not None or targets is not None or any(isinstance(source, Path) for source in sources.values()):
             with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
                 # All are read and packed before anything is sent.
                 local = {
                     place: _Local(source, Path(temporary) / str(at))
-                    for at, (place, source) in enumerate((sources or {}).items())
+                    for at, (place, source) in enumerate(sources.items())
                     if isinstance(source, Path)
                 }
                 sent = {place: self._upload(each) for place, each in local.items()}
-            artifacts = given.get("artifacts") or {}
             out = {name: {"path": path} if isinstance(path, str) else path for name, path in (targets or {}).items()}
-            given["artifacts"] = {
-                "in": {**(artifacts.get("in") or {}), **(sources or {}), **sent},
-                "out": {**(artifacts.get("out") or {}), **out},
-            }
+            given["artifacts"] = {**artifacts, "in": {**sources, **sent}, "out": {**(artifacts.get("out") or {}), **out}}
         return given
+
+    def _body(self, body: Any) -> Any:
+        """A definition or a schedule as the API takes it, with the runs in it."""
+        if isinstance(body, list):
+            return [self._body(each) for each in body]
+        if not isinstance(body, Mapping):
+            return body
+        inner = {name: self._body(body[name]) for name in ("run", "runs", "group", "array") if name in body}
+        return self._fields({**body, **inner})
 
     def _upload(self, local: _Local) -> JsonObject:
         """Sends a file, unless the service has it from the same key. Returns it as a source of `in`."""

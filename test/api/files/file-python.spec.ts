@@ -105,6 +105,22 @@ print(len(ranges), len((here / "resumed/model").read_bytes()), [path.name for pa
     assert.equal(resumed, "[None, 'bytes=1000-', 'bytes=3000-']\n3 100000 ['model']\n");
   });
 
+  test('go in with pipelines, schedules and definitions, as of runs', async () => {
+    await writeFile(join(folder, 'y.csv'), 'c,d\n');
+    const told = await printed(`
+both = {"image": "i", "in_files": {"/y": here / "y.csv"}, "out_files": {"m": "/m"}}
+source = api.apply({"id": "py", "version": "1", **both})["artifacts"]["in"]["/y"]
+found = [
+    api.set_schedule("py", {"every_s": 60, "run": both})["run"],
+    api.set_schedule("py", {"every_s": 60, "group": {"runs": [{"ref": "a", **both}]}})["group"]["runs"][0],
+    api.set_schedule("py", {"every_s": 60, "group": {"array": {"size": 2, "run": both}}})["group"]["array"]["run"],
+    api.members(api.pipeline({"a": both, "b": {"image": "i", "artifacts": {"in": {"/y": here / "y.csv"}, "out": {"m": {"path": "/m"}}}}}))["b"].data,
+]
+print(source == {"file": source["file"]}, all(each["artifacts"] == {"in": {"/y": source}, "out": {"m": {"path": "/m"}}} for each in found))
+print(api.apply({"id": "py", "version": "2", "image": "i", "files": {"/y": here / "y.csv"}})["files"])`);
+    assert.equal(told, "True True\n{'/y': {'content': 'c,d\\n'}}\n");
+  });
+
   test('are refused before anything is sent, and are not written outside of the folder', async () => {
     await mkdir(join(folder, 'bad'));
     await symlink('../x', join(folder, 'bad/l'));
