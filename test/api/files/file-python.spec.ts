@@ -79,6 +79,26 @@ for wrong in (lambda: run.download("modell"), pickle.loads(pickle.dumps(run)).do
     assert.deepEqual(await readFile(join(folder, 'results/model')), model);
     assert.deepEqual(await readFile(join(folder, 'results/plots/a.png')), plot);
 
+    await writeFile(join(folder, 'z.bin'), randomBytes(2_000_000));
+    const told = await printed(`
+import io, os, sys
+os.environ["COLUMNS"] = "30"
+class Screen(io.StringIO):
+    def isatty(self): return True
+def told(call, out):
+    sys.stderr, before = out, sys.stderr
+    try: call()
+    finally: sys.stderr = before
+    return out.getvalue()
+get = lambda to, **more: lambda: api.download("${id}", "model", to=here / to, **more)
+print(repr(told(get("told"), Screen())))
+print(repr(told(get("silent", progress=False), Screen()) + told(get("plain"), io.StringIO())))
+print(repr(told(lambda: api.run_image("i", in_files={"/z": here / "z.bin"}, selector=["none"]), Screen()).split("\\r")[1]))`);
+    assert.equal(
+      told,
+      "'\\r100 % of 0.1 MB  fetched: mod\\r                             \\r'\n''\n' 52 % of 2.0 MB  sent: z.bin'\n",
+    );
+
     const resumed = await printed(`
 import longshore.files as module
 ranges, breaks = [], [1000, 2000]
