@@ -96,6 +96,8 @@ describe('files on the command line', () => {
     assert.deepEqual(url.artifacts.in, { '/u': address });
     const unknown = await typed('run', 'create', 'i', '--in', '/s=store:datasets/a/b.csv');
     assert.match(unknown.error, /artifacts\.in\["\/s"\].*'?datasets/);
+    const target = await typed('run', 'create', 'i', '--out', 'm=/m,to=store:results/${run.id}/m.bin');
+    assert.match(target.error, /artifacts\.out\.m.*'?results/);
   });
 
   test('are sent again when the store fails, and not when only its answer is lost', async () => {
