@@ -70,11 +70,11 @@ class Run:
     def __init__(self, op):
         self.op, self.path, self.key, self.numbers = op, f"/runs/{op['id']}", uuid.uuid4(), itertools.count()
         self.program, self.lost, self.ended = None, threading.Event(), threading.Event()
+        self.fence = {"X-Worker-Id": ME, "X-Run-Attempt": str(op["attempt"])}
 
     def report(self, type, msg, payload):
         """Sends an event until it is taken or refused: '', or why it was refused."""
-        headers = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.op["attempt"]), "Prefer": "return=minimal",
-                   "Idempotency-Key": f"{self.key}:{next(self.numbers)}"}
+        headers = {**self.fence, "Prefer": "return=minimal", "Idempotency-Key": f"{self.key}:{next(self.numbers)}"}
         body = {"type": type, "msg": msg, "payload": payload}
         status, answer = repeat("POST", self.path + "/events", body, headers, wanted=lambda: not self.lost.is_set())
         if status in (0, 404, 409) or "Run is already in terminal state" in answer:
@@ -113,11 +113,13 @@ class Run:
 
     def work(self, inputs, outputs):
         """Executes the program: the last event and its payload."""
-        op, (status, run) = self.op, repeat("GET", self.path)
+        # With these headers the template of outputs has URLs in the place of {"$artifact": ...}, as the inputs of the claim do.
+        op, (status, run) = self.op, repeat("GET", self.path, None, self.fence)
         if status == 200 and not self.is_ours(run):
             self.lost.set()
         if {*op, *op["constraints"]} - PLAIN:
-            return "FAILED", {"cause": "infrastructure", "error_message": "This worker executes plain runs only"}
+            lacks = ", ".join(sorted({*op, *op["constraints"]} - PLAIN))
+            return "FAILED", {"cause": "infrastructure", "error_message": f"This worker lacks the capability for {lacks}"}
         for path, content in (inputs, op["inputs"]), (outputs, run["outputs"]):
             with open(path, "w") as file:
                 json.dump(content, file)

@@ -320,14 +320,16 @@ class Attempt:
 
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
-        status, run = until_known("GET", self.path, goes_on=lambda: self.why is None)
+        # With both headers the template of outputs has URLs in the place of {"$artifact": ...}, as the inputs of the claim do.
+        status, run = until_known("GET", self.path, headers=self.fence, goes_on=lambda: self.why is None)
         if status != 200:
             raise RuntimeError(f"the service does not show the run: {status} {run}")
         if not self.shows_ours(run):
             return None, None, None
         unsupported = UNSUPPORTED & {*self.op, *self.op["constraints"]}
         if unsupported:
-            why = {"error_message": f"This worker does not support {unsupported}", "cause": "infrastructure"}
+            lacks = ", ".join(sorted(unsupported))
+            why = {"error_message": f"This worker lacks the capability for {lacks}", "cause": "infrastructure"}
             return "FAILED", "Not supported", why
         secrets = self.secrets()
         if PULL:

@@ -8,7 +8,7 @@ import warnings
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
-from .connection import Connection
+from .files import Files
 from .run import JsonObject, quoted
 
 PAGE = 200
@@ -16,12 +16,15 @@ PAGE = 200
 SCHEDULES = 100
 
 
-class Catalog(Connection):
+class Catalog(Files):
     """Calls about definitions, schedules and secrets."""
 
     def apply(self, definition: Mapping[str, Any]) -> JsonObject:
-        """Stores a version of a definition, in place of the one with its id and version. What the service doubts is warned of."""
-        answer = self._ask("POST", "/definitions", body=definition)
+        """Stores a version of a definition, in place of the one with its id and version. What the service doubts is warned of.
+
+        It may have `in_files` and `out_files`, as a run.
+        """
+        answer = self._ask("POST", "/definitions", body=self._body(definition))
         for text in re.findall(r'299 - "((?:[^"\\]|\\.)*)"', answer.headers.get("warning", "")):
             warnings.warn(re.sub(r"\\(.)", r"\1", text), stacklevel=2)
         return dict(self._read_json(answer))
@@ -49,8 +52,11 @@ class Catalog(Connection):
         return self._object("GET", f"/schedules/{quoted(name)}")
 
     def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> JsonObject:
-        """Creates a schedule, or replaces it as a whole; a pause stays unless `paused` is given."""
-        return self._object("PUT", f"/schedules/{quoted(name)}", body=schedule)
+        """Creates a schedule, or replaces it as a whole; a pause stays unless `paused` is given.
+
+        Its runs may have `in_files` and `out_files`.
+        """
+        return self._object("PUT", f"/schedules/{quoted(name)}", body=self._body(schedule))
 
     def delete_schedule(self, name: str) -> None:
         """Deletes a schedule, with what became of its times; its runs stay."""

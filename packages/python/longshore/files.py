@@ -16,6 +16,7 @@ from typing import IO, Any, Iterator, List, Mapping, Optional, Union
 from .connection import Connection
 from .errors import LongshoreError
 from .packing import list_folder, pack_folder
+from .progress import TransferLine
 from .run import AnyRun, JsonObject, id_of, quoted
 
 TRIES = 5
@@ -32,10 +33,13 @@ class TransferFailed(LongshoreError):
 class Files(Connection):
     """Calls that move files."""
 
-    def download(self, run: AnyRun, *names: str, to: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
+    def download(
+        self, run: AnyRun, *names: str, to: Union[str, "os.PathLike[str]"] = ".", progress: bool = True
+    ) -> List[Path]:
         """Fetches the files that a run has left, below the folder `to`, and returns their paths.
 
         names: those of `artifacts.out`, or of single files of a pattern, such as `plots/a.png`; without any, all.
+        progress: a line about it on standard error, if that is a terminal.
         What an earlier call has fetched of a file is not fetched again. Raises ValueError for a name that the run has not left,
         TransferFailed.
         """
@@ -48,30 +52,36 @@ class Files(Connection):
         for each in wanted:
             if names and each["state"] != "stored":
                 raise ValueError(f"{each['name']} is {each['state']}")
-        return [self._fetch(run, each, Path(to)) for each in wanted if each["state"] == "stored"]
+        return [self._fetch(run, each, Path(to), progress) for each in wanted if each["state"] == "stored"]
 
     def _fields(self, fields: Mapping[str, Any]) -> JsonObject:
-        """Fields of a request as the API takes them. Local files of `in_files` are sent."""
+        """Fields of a request as the API takes them. Local files of `in_files` and of `artifacts` are sent."""
         given = {name: value for name, value in fields.items() if name not in ("in_files", "out_files")}
         if given.get("files") is not None:
             given["files"] = {place: _file(content) for place, content in given["files"].items()}
-        sources, targets = fields.get("in_files"), fields.get("out_files")
-        if sources is not None or targets is not None:
+        artifacts, added, targets = given.get("artifacts") or {}, fields.get("in_files"), fields.get("out_files")
+        sources = {**(artifacts.get("in") or {}), **(added or {})}
+        if added is not None or targets is not None or any(isinstance(source, Path) for source in sources.values()):
             with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
                 # All are read and packed before anything is sent.
                 local = {
                     place: _Local(source, Path(temporary) / str(at))
-                    for at, (place, source) in enumerate((sources or {}).items())
+                    for at, (place, source) in enumerate(sources.items())
                     if isinstance(source, Path)
                 }
                 sent = {place: self._upload(each) for place, each in local.items()}
-            artifacts = given.get("artifacts") or {}
             out = {name: {"path": path} if isinstance(path, str) else path for name, path in (targets or {}).items()}
-            given["artifacts"] = {
-                "in": {**(artifacts.get("in") or {}), **(sources or {}), **sent},
-                "out": {**(artifacts.get("out") or {}), **out},
-            }
+            given["artifacts"] = {**artifacts, "in": {**sources, **sent}, "out": {**(artifacts.get("out") or {}), **out}}
         return given
+
+    def _body(self, body: Any) -> Any:
+        """A definition or a schedule as the API takes it, with the runs in it."""
+        if isinstance(body, list):
+            return [self._body(each) for each in body]
+        if not isinstance(body, Mapping):
+            return body
+        inner = {name: self._body(body[name]) for name in ("run", "runs", "group", "array") if name in body}
+        return self._fields({**body, **inner})
 
     def _upload(self, local: _Local) -> JsonObject:
         """Sends a file, unless the service has it from the same key. Returns it as a source of `in`."""
@@ -79,14 +89,15 @@ class Files(Connection):
         made = self._object("POST", "/files", body={**body, **({"content_type": "application/gzip"} if local.is_folder else {})})
         file_id = str(made["id"])
         upload = made.get("upload")
-        if upload is not None and "parts" in upload:
-            first, etags = 0, []
-            for part in upload["parts"]:
-                etags.append(self._send_piece(local, file_id, part, first, part["bytes"]))
-                first += part["bytes"]
-            self._object("POST", f"/files/{file_id}/complete", body={"etags": etags})
-        elif upload is not None:
-            self._send_piece(local, file_id, upload, 0, local.bytes)
+        with TransferLine(f"sent: {local.name}", local.bytes) as line:
+            if upload is not None and "parts" in upload:
+                first, etags = 0, []
+                for part in upload["parts"]:
+                    etags.append(self._send_piece(local, file_id, part, range(first, first + part["bytes"]), line))
+                    first += part["bytes"]
+                self._object("POST", f"/files/{file_id}/complete", body={"etags": etags})
+            elif upload is not None:
+                self._send_piece(local, file_id, upload, range(local.bytes), line)
         if upload is not None and not self._is_stored(file_id):
             raise TransferFailed(f"the service has not got all of {local.path}")
         return {"file": file_id, **({"unpack": True} if local.is_folder else {})}
@@ -94,16 +105,19 @@ class Files(Connection):
     def _is_stored(self, file_id: str) -> bool:
         return bool(self._object("GET", f"/files/{file_id}")["state"] == "stored")
 
-    def _send_piece(self, local: _Local, file_id: str, piece: Mapping[str, Any], first: int, size: int) -> str:
+    def _send_piece(
+        self, local: _Local, file_id: str, piece: Mapping[str, Any], place: range, line: TransferLine
+    ) -> str:
         """Returns the entity tag that the store gave; empty: none, or its answer was lost."""
         for tried in range(TRIES):
             given = {name: value for name, value in piece["headers"].items() if name.lower() != "content-length"}
-            headers = {**given, "Content-Length": str(size)}
+            headers = {**given, "Content-Length": str(len(place))}
             reason, may_pass = "", True
             with open(local.path, "rb") as content:
-                content.seek(first)
+                content.seek(place.start)
+                body = _read(content, place, line)
                 try:
-                    with _Exchange(piece["method"], piece["url"], headers, self._tls, _limited(content, size)) as answer:
+                    with _Exchange(piece["method"], piece["url"], headers, self._tls, body) as answer:
                         answer.read()
                         if 200 <= answer.status < 300:
                             return answer.headers.get("ETag") or ""
@@ -119,7 +133,7 @@ class Files(Connection):
             time.sleep(0.1 * 3**tried)
         raise TransferFailed(f"cannot send {local.path}: {reason}")
 
-    def _fetch(self, run: AnyRun, artifact: JsonObject, folder: Path) -> Path:
+    def _fetch(self, run: AnyRun, artifact: JsonObject, folder: Path, progress: bool) -> Path:
         name, size, sha256 = artifact["name"], artifact["bytes"], artifact["sha256"]
         target = _place(folder, name)
         if sha256 is not None and not target.is_symlink() and target.is_file() and _sum(target) == (size, sha256):
@@ -128,15 +142,16 @@ class Files(Connection):
         part = target.with_name(f".longshore-{hashlib.sha256(told).hexdigest()[:32]}.part")
         # What Windows does not have is left out there.
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        with open(os.open(part, flags, 0o666), "r+b", buffering=0) as out:
-            self._fetch_rest(run, name, size, out)
+        line = TransferLine(f"fetched: {name}", size, wanted=progress)
+        with line, open(os.open(part, flags, 0o666), "r+b", buffering=0) as out:
+            self._fetch_rest(run, name, size, out, line)
         if sha256 is not None and _sum(part)[1] != sha256:
             part.unlink()
             raise TransferFailed(f"{name} has arrived with another checksum than {sha256}")
         os.replace(part, target)
         return target
 
-    def _fetch_rest(self, run: AnyRun, name: str, size: int, out: IO[bytes]) -> None:
+    def _fetch_rest(self, run: AnyRun, name: str, size: int, out: IO[bytes], line: TransferLine) -> None:
         """Fetches what is missing, with a new URL for each request."""
         failures = 0
         while True:
@@ -158,6 +173,7 @@ class Files(Connection):
                         raise OSError(f"the store answers HTTP {answer.status}")
                     for chunk in iter(lambda: answer.read(CHUNK), b""):
                         _write(out, chunk)
+                        line.moved(out.tell())
             except (OSError, http.client.HTTPException) as error:
                 reason = str(error) or type(error).__name__
             else:
@@ -247,12 +263,14 @@ def _write(out: IO[bytes], chunk: bytes) -> None:
         raise TransferFailed(f"cannot write what arrives: {error}") from error
 
 
-def _limited(content: IO[bytes], size: int) -> Iterator[bytes]:
-    while size > 0:
-        chunk = content.read(min(CHUNK, size))
+def _read(content: IO[bytes], place: range, line: TransferLine) -> Iterator[bytes]:
+    at = place.start
+    while at < place.stop:
+        chunk = content.read(min(CHUNK, place.stop - at))
         if not chunk:
             raise OSError("the file has become shorter")
-        size -= len(chunk)
+        at += len(chunk)
+        line.moved(at)
         yield chunk
 
 

@@ -30,11 +30,13 @@ class Run:
     def __getstate__(self) -> JsonObject:
         return {"data": self.data}
 
-    def download(self, *names: str, to: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
+    def download(
+        self, *names: str, to: Union[str, "os.PathLike[str]"] = ".", progress: bool = True
+    ) -> List[Path]:
         """As `download` of the client that has read this run."""
         if self._client is None:
             raise ValueError("the run came from another process: use download of a client")
-        found: List[Path] = self._client.download(self, *names, to=to)
+        found: List[Path] = self._client.download(self, *names, to=to, progress=progress)
         return found
 
     def __repr__(self) -> str:

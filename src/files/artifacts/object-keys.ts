@@ -8,6 +8,8 @@ import { targetOf } from './reported-artifacts.js';
 /** The part of the store that has what attempts leave. */
 export const RUNS_PREFIX = 'runs/';
 
+const IS_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /** What an object of the store is. */
 export type ObjectOwner =
   | { readonly kind: 'file'; readonly id: string }
@@ -34,9 +36,13 @@ export function artifactKey({
 
 /** What has a key; undefined: nothing of ours. */
 export function ownerOf(key: string): ObjectOwner | undefined {
-  if (key.startsWith(FILES_PREFIX)) return { kind: 'file', id: key.slice(FILES_PREFIX.length) };
-  const [, runId, attempt, name] = /^runs\/([0-9a-f-]{36})\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
-  if (runId === undefined || name === undefined) return undefined;
+  if (key.startsWith(FILES_PREFIX)) {
+    const id = key.slice(FILES_PREFIX.length);
+    return IS_ID.test(id) ? { kind: 'file', id } : undefined;
+  }
+  const [, runId = '', attempt, name] = /^runs\/([^/]+)\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
+  if (!IS_ID.test(runId)) return undefined;
+  if (name === undefined) return undefined;
   return { kind: 'artifact', runId, attempt: Number(attempt), name };
 }
 

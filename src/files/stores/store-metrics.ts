@@ -1,10 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
+import { StoreUnavailable } from './stores.errors.js';
 
 @Injectable()
 export class StoreMetrics {
   readonly #up: Gauge;
   readonly #bytes: Counter<'direction'>;
+  readonly #stored: Gauge;
 
   constructor(registry: Registry) {
     this.#up = new Gauge({
@@ -22,10 +24,31 @@ export class StoreMetrics {
       registers: [registry],
     });
     for (const direction of ['in', 'out'] as const) this.#bytes.inc({ direction }, 0);
+    this.#stored = new Gauge({
+      name: 'longshore_file_stored_bytes',
+      help: 'Bytes of files and artifacts in the store, as the daily sweep has found them last',
+      registers: [registry],
+      aggregator: 'max',
+    });
+    this.#stored.remove();
+    let counted = 0;
+    const errors: Counter = new Counter({
+      name: 'longshore_file_store_errors_total',
+      help: 'Requests of the service to stores of files that failed, each try',
+      registers: [registry],
+      collect: () => {
+        errors.inc(StoreUnavailable.count - counted);
+        counted = StoreUnavailable.count;
+      },
+    });
   }
 
   probed(isUp: boolean): void {
     this.#up.set(isUp ? 1 : 0);
+  }
+
+  swept(bytes: number): void {
+    this.#stored.set(bytes);
   }
 
   moved(direction: 'in' | 'out', bytes: number): void {

@@ -2,6 +2,9 @@ import { DomainError } from '../../common/errors/domain-error.js';
 
 /** The store cannot be reached or answers with an error. */
 export class StoreUnavailable extends DomainError {
+  /** How many there were in this process. */
+  static count = 0;
+
   readonly kind = 'unavailable';
 
   /** @param reason for logs and the overview; a client does not see it */
@@ -10,6 +13,7 @@ export class StoreUnavailable extends DomainError {
     cause?: unknown,
   ) {
     super('The file store is not available', { retryAfterSeconds: 5, cause });
+    StoreUnavailable.count += 1;
   }
 }
 

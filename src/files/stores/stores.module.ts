@@ -21,6 +21,6 @@ import { Stores } from './stores.js';
     StoreMetrics,
     StoreProbe,
   ],
-  exports: [Stores],
+  exports: [StoreMetrics, Stores],
 })
 export class StoresModule {}

@@ -4,17 +4,16 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, beforeEach, describe, test, vi } from 'vitest';
-import { CliError } from '../../../packages/cli/src/cli-error.js';
 import { download } from '../../../packages/cli/src/files/download.js';
-import { makeProgram } from '../../../packages/cli/src/program.js';
 import { Session } from '../../../packages/cli/src/service/session.js';
 import { Output } from '../../../packages/cli/src/terminal/output.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps } from '../../support/files/file-steps.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
+import { typeCommand, type Typed } from '../../support/programs/type-command.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -39,25 +38,8 @@ describe('files on the command line', () => {
   const countFiles = async (): Promise<number> =>
     (await service.dataSource.query('select count(*)::int as n from files'))[0].n;
 
-  /** Runs a command line. @returns its exit code and what it printed */
-  const typed = async (...argv: readonly string[]) => {
-    const [out, err] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })];
-    let code = 0;
-    const program = makeProgram({
-      env: { SERVICE_URL: service.url, SERVICE_API_KEY: KEYS.admin, HOME: folder },
-      stdin: Readable.from(['']),
-      output: new Output(out, err, {}),
-      argv,
-      stop: () => new AbortController().signal,
-      end: (given) => (code = given),
-    });
-    let error = '';
-    await program.parseAsync(argv, { from: 'user' }).catch((thrown: unknown) => {
-      assert.ok(thrown instanceof CliError, String(thrown));
-      ({ exitCode: code, message: error } = thrown);
-    });
-    return { code, printed: String(out.read() ?? '').trim(), notes: String(err.read() ?? ''), error };
-  };
+  const typed: Typed = (...argv) =>
+    typeCommand({ SERVICE_URL: service.url, SERVICE_API_KEY: KEYS.admin, HOME: folder }, argv);
 
   const create = async (...flags: readonly string[]): Promise<any> => {
     const { code, printed, error } = await typed('run', 'create', 'i', ...flags);
@@ -114,6 +96,8 @@ describe('files on the command line', () => {
     assert.deepEqual(url.artifacts.in, { '/u': address });
     const unknown = await typed('run', 'create', 'i', '--in', '/s=store:datasets/a/b.csv');
     assert.match(unknown.error, /artifacts\.in\["\/s"\].*'?datasets/);
+    const target = await typed('run', 'create', 'i', '--out', 'm=/m,to=store:results/${run.id}/m.bin');
+    assert.match(target.error, /artifacts\.out\.m.*'?results/);
   });
 
   test('are sent again when the store fails, and not when only its answer is lost', async () => {
@@ -183,7 +167,7 @@ describe('files on the command line', () => {
     assert.equal((await typed('run', 'create', 'i', '--out', 'a=/b,requierd')).code, 2);
     const dry = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--dry-run');
     assert.equal(dry.code, 0, dry.error);
-    assert.match(dry.notes, /not sent, and left out below: .*new\.csv as \/a/);
+    assert.match(dry.notes, /not sent, and left out: .*new\.csv as \/a/);
     assert.equal(await countFiles(), before);
   });
 

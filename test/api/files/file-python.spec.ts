@@ -79,6 +79,26 @@ for wrong in (lambda: run.download("modell"), pickle.loads(pickle.dumps(run)).do
     assert.deepEqual(await readFile(join(folder, 'results/model')), model);
     assert.deepEqual(await readFile(join(folder, 'results/plots/a.png')), plot);
 
+    await writeFile(join(folder, 'z.bin'), randomBytes(2_000_000));
+    const told = await printed(`
+import io, os, sys
+os.environ["COLUMNS"] = "30"
+class Screen(io.StringIO):
+    def isatty(self): return True
+def told(call, out):
+    sys.stderr, before = out, sys.stderr
+    try: call()
+    finally: sys.stderr = before
+    return out.getvalue()
+get = lambda to, **more: lambda: api.download("${id}", "model", to=here / to, **more)
+print(repr(told(get("told"), Screen())))
+print(repr(told(get("silent", progress=False), Screen()) + told(get("plain"), io.StringIO())))
+print(repr(told(lambda: api.run_image("i", in_files={"/z": here / "z.bin"}, selector=["none"]), Screen()).split("\\r")[1]))`);
+    assert.equal(
+      told,
+      "'\\r100 % of 0.1 MB  fetched: mod\\r                             \\r'\n''\n' 52 % of 2.0 MB  sent: z.bin'\n",
+    );
+
     const resumed = await printed(`
 import longshore.files as module
 ranges, breaks = [], [1000, 2000]
@@ -103,6 +123,22 @@ print(ranges)
 api.download("${id}", "model", to=here / "resumed")
 print(len(ranges), len((here / "resumed/model").read_bytes()), [path.name for path in (here / "resumed").iterdir()])`);
     assert.equal(resumed, "[None, 'bytes=1000-', 'bytes=3000-']\n3 100000 ['model']\n");
+  });
+
+  test('go in with pipelines, schedules and definitions, as of runs', async () => {
+    await writeFile(join(folder, 'y.csv'), 'c,d\n');
+    const told = await printed(`
+both = {"image": "i", "in_files": {"/y": here / "y.csv"}, "out_files": {"m": "/m"}}
+source = api.apply({"id": "py", "version": "1", **both})["artifacts"]["in"]["/y"]
+found = [
+    api.set_schedule("py", {"every_s": 60, "run": both})["run"],
+    api.set_schedule("py", {"every_s": 60, "group": {"runs": [{"ref": "a", **both}]}})["group"]["runs"][0],
+    api.set_schedule("py", {"every_s": 60, "group": {"array": {"size": 2, "run": both}}})["group"]["array"]["run"],
+    api.members(api.pipeline({"a": both, "b": {"image": "i", "artifacts": {"in": {"/y": here / "y.csv"}, "out": {"m": {"path": "/m"}}}}}))["b"].data,
+]
+print(source == {"file": source["file"]}, all(each["artifacts"] == {"in": {"/y": source}, "out": {"m": {"path": "/m"}}} for each in found))
+print(api.apply({"id": "py", "version": "2", "image": "i", "files": {"/y": here / "y.csv"}})["files"])`);
+    assert.equal(told, "True True\n{'/y': {'content': 'c,d\\n'}}\n");
   });
 
   test('are refused before anything is sent, and are not written outside of the folder', async () => {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { StoreSweepJob } from '../../../src/files/artifacts/removal/store-sweep.job.js';
 import { StoreProbe } from '../../../src/files/stores/store-probe.js';
 import { Stores } from '../../../src/files/stores/stores.js';
 import { startTestApp } from '../../support/app/test-app.js';
@@ -54,7 +55,7 @@ describe('the store of a service', () => {
     }
   });
 
-  test('counts bytes in and out, and tells in overview and metric whether it can be used, while health does not depend on it', async () => {
+  test('counts bytes in, out and stored, and failures, and tells in overview and metric whether it can be used, while health does not depend on it', async () => {
     const metric = async (name: string): Promise<number> => {
       const { text } = await service.send('GET', '/metrics');
       return Number(
@@ -79,8 +80,12 @@ describe('the store of a service', () => {
     const { body: up } = await service.send('GET', '/overview');
     assert.deepEqual([up.files.state, up.files.detail], ['ok', null]);
     assert.equal(await metric('longshore_file_store_up'), 1);
+    await service.app.get(StoreSweepJob, { strict: false }).runOnce(new Date());
+    assert.equal(await metric('longshore_file_stored_bytes'), CONTENT.length);
+    const errors = await metric('longshore_file_store_errors_total');
     await rm(join(folder, '.tmp'), { recursive: true });
     await probe.probe();
+    assert.ok((await metric('longshore_file_store_errors_total')) > errors);
     await until(
       async () => (await service.send('GET', '/overview')).body.files.state === 'failing',
       'it is failing',

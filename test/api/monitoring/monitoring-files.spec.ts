@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { ClusterMetrics } from '../../../src/bootstrap/cluster/cluster-metrics.js';
+import { StoreSweepJob } from '../../../src/files/artifacts/removal/store-sweep.job.js';
 import { readExpression } from '../../support/monitoring/promql.js';
 import { RawConnection } from '../../support/http/raw-http.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
@@ -245,7 +246,8 @@ async function collectGarbage({ send }: TestApp): Promise<void> {
 }
 
 /** Has the service do a bit of everything that it counts by labels that come with the work. */
-async function work({ send, url }: TestApp): Promise<void> {
+async function work({ app, send, url }: TestApp): Promise<void> {
+  await app.get(StoreSweepJob, { strict: false }).runOnce(new Date());
   const worker = await RawWorker.start(send, 'w', 60_000);
   const runs = new RunSteps(send);
   await runs.create({ event_delivery: { topic: 't' } });

@@ -154,6 +154,7 @@ describe('whoever follows a page in a fresh checkout', () => {
       /^report +CANCELLED +dependency /m,
       /^prepare +COMPLETED +1 /m,
       /^report +COMPLETED +2 .*"eu":0\.91,"us":0\.87/m,
+      /^results\/report\na model of 2 rows$/m,
       /^outputs +\{"words":\[1,2,3\]\}$/m,
     ])
       assert.match(printed, said);

@@ -134,6 +134,18 @@ describe('docker/compose.yaml', () => {
     ]);
   });
 
+  test('keeps files of runs in a volume that starts as a folder of the user of the service', () => {
+    const { environment, volumes = [], build } = file.services['service'] ?? {};
+    const url = /^file:(\/.+)\/files$/.exec(environment?.['SERVICE_FILES_URL'] ?? '');
+    assert.ok(url?.[1] !== undefined);
+    assert.deepEqual(volumes, [`service:${url[1]}`]);
+    const dockerfile = readFileSync(
+      join(PROJECT, 'docker', build?.context ?? '', build?.dockerfile ?? ''),
+      'utf8',
+    );
+    assert.ok(dockerfile.includes(`COPY --from=build --chown=10001:10001 /longshore/state ${url[1]}\n`));
+  });
+
   describe('as Compose reads it', skipFor(skip), () => {
     let project: ComposeProject;
     beforeAll(async () => {

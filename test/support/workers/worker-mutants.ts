@@ -66,8 +66,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     'an older service is sent a query that it refuses': [
       /should be COMPLETED; it is FAILED/,
-      'until_known("GET", self.path, goes_on',
-      'until_known("GET", self.path + "?include_events=false", goes_on',
+      'until_known("GET", self.path, headers=self.fence, goes_on',
+      'until_known("GET", self.path + "?include_events=false", headers=self.fence, goes_on',
     ],
   }),
   ...mistakes('rolled-back', {

@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { CliError, EXIT } from '../cli-error.js';
 import { readPages } from '../command-kit.js';
 import { noteRefusal } from '../runs/job-file.js';
+import type { LocalFiles } from '../runs/local-files.js';
 import type { Answer, Session } from '../service/session.js';
 import { DEFINITIONS, SCHEDULES, storeDefinition, storeSchedule } from './objects.js';
 import {
@@ -40,6 +41,7 @@ export class Planner {
   constructor(
     private readonly session: Session,
     private readonly set: string,
+    private readonly local: LocalFiles,
   ) {}
 
   /** What is to be done, in this order. @param entries definitions first @throws CliError after it has noted what the service refuses */
@@ -84,21 +86,29 @@ export class Planner {
     const { kind, key, job } = entry;
     const stored = this.stored.get(nameOf(entry));
     const mine = appliedBy(this.set, stored);
-    const body = bodyOf(entry, stored, mine);
-    const preview = async (): Promise<Stored> => {
-      const { data: shown } = await this.store(entry, body, true);
+    const { local } = this;
+    const body = await local.known(bodyOf(entry, stored, mine), job, stored?.shown);
+    /** What names local files that are not as the service has them. */
+    const unsent = await local.members(body, job);
+    const hasUnsent = Object.keys(unsent).length > 0;
+    const preview = async (sent: JsonObject): Promise<Stored> => {
+      const { data: shown } = await this.store(entry, sent, true);
       return { kind, key, shown };
     };
-    const after = await preview().catch((error: unknown) => this.unchecked(entry, error));
+    const after = await preview(await local.without(body, job)).catch((error: unknown) =>
+      this.unchecked(entry, error),
+    );
     const run = async (): Promise<void> => {
-      const applied = toApplied(this.set, entry, after ?? (await preview()), mine);
-      const marked = composeJson([...memberTexts(body), ['applied', JSON.stringify(applied)]]);
+      const sent = await local.sent(body, job);
+      const shown = after === undefined || hasUnsent ? await preview(sent) : after;
+      const applied = toApplied(this.set, entry, shown, mine);
+      const marked = composeJson([...memberTexts(sent), ['applied', JSON.stringify(applied)]]);
       const { response } = await this.store(entry, marked, false);
       this.session.output.warnings(response, (text) => `${job.placeOf(text)}: ${text}`);
     };
     const note = after === undefined ? 'is checked when what it names is there' : undefined;
     if (stored === undefined) return { action: 'create', kind, key, changes: [], note, run };
-    const changes = changesOf(stored, after?.shown ?? { ...stored.shown, ...body }, mine);
+    const changes = changesOf(stored, { ...(after?.shown ?? { ...stored.shown, ...body }), ...unsent }, mine);
     const conflict = conflictOf(this.set, stored, changes);
     if (changes.length > 0 || mine === null)
       return {

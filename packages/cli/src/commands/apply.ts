@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { Planner, type Step } from '../catalog/planner.js';
 import { readEntries } from '../catalog/read-entries.js';
 import { CliError, EXIT, usageError } from '../cli-error.js';
+import { withLocalFiles } from '../runs/local-files.js';
 import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
 
 interface ApplyFlags extends ServiceFlags {
@@ -36,9 +37,12 @@ export function addApply(program: Command, context: CliContext): void {
       if (name === undefined)
         throw usageError('name the set: --set NAME, or an entry with kind: set and name: NAME');
       const session = await openSession(flags, context);
-      const steps = await new Planner(session, name).plan(entries, flags.prune === true);
-      await printPlan(steps, flags, context);
-      await carryOut(steps, flags, context);
+      const jobs = entries.map(({ job }) => job);
+      await withLocalFiles(session, jobs, {}, async (local) => {
+        const steps = await new Planner(session, name, local).plan(entries, flags.prune === true);
+        await printPlan(steps, flags, context);
+        await carryOut(steps, flags, context);
+      });
     },
   );
 }

@@ -7,6 +7,7 @@ import { callsService, openSession, printsList, type CliContext, type ServiceFla
 import { readArtifacts } from '../runs/artifact-flags.js';
 import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
+import { withLocalFiles } from '../runs/local-files.js';
 import {
   given,
   makeRun,
@@ -77,9 +78,11 @@ function addApply(parent: Command, context: CliContext): void {
         const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(data) : output.line(`${data.id}/${data.version} ${done}`));
       };
-      // Of several, none is stored unless all can be.
-      if (flags.dryRun || jobs.length > 1) for (const job of jobs) await apply(job, true);
-      if (!flags.dryRun) for (const job of jobs) await apply(job, false);
+      await withLocalFiles(session, jobs, flags, async (local) => {
+        // Of several, none is stored unless all can be.
+        for (const isTrial of flags.dryRun ? [true] : jobs.length > 1 ? [true, false] : [false])
+          for (const job of await local.inJobs(jobs, isTrial)) await apply(job, isTrial);
+      });
     },
   );
 }

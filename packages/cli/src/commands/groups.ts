@@ -14,6 +14,7 @@ import { readInputs } from '../runs/inputs.js';
 import { followGroup } from '../runs/follow-group.js';
 import { GROUP_COLUMNS, GROUP_STATES, groupDetails } from '../runs/group-view.js';
 import { overlaid, readJobs, throwAt } from '../runs/job-file.js';
+import { withLocalFiles } from '../runs/local-files.js';
 import { takesPatience } from '../runs/new-run.js';
 import type { Session } from '../service/session.js';
 import { formatTable } from '../terminal/table.js';
@@ -69,9 +70,10 @@ function addCreate(parent: Command, context: CliContext): void {
     if (job === undefined || others.length > 0) throw usageError(`${flags.file} must hold one group`);
     const { input, dryRun } = flags;
     const inputs = input === undefined ? {} : { inputs: await readInputs({ input }, context) };
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
-    const body = overlaid(job.value, inputs) as JsonObject & Schemas['GroupCreate'];
     const session = await openSession(flags, context);
+    const [sent = job] = await withLocalFiles(session, [job], flags, (local) => local.inJobs([job]));
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
+    const body = overlaid(sent.value, inputs) as JsonObject & Schemas['GroupCreate'];
     const { output } = context;
     const params = dryRun
       ? { query: { dry_run: true } }

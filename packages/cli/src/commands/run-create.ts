@@ -6,6 +6,7 @@ import { callsService, openSession, type CliContext, type ServiceFlags } from '.
 import { readArtifacts, withArtifacts } from '../runs/artifact-flags.js';
 import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { noteRefusal, overlaid, placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
+import { withLocalFiles } from '../runs/local-files.js';
 import { makeRun, readImageRun, takesImageRunFlags, type ImageRunFlags } from '../runs/new-run.js';
 import { AFTER_DASHES, splitOperands, unknownWordError } from '../runs/operands.js';
 import { runPreview } from '../runs/run-view.js';
@@ -57,10 +58,11 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     if (read.length === 0) throw usageError('give the image of the run, or -f with a file');
     if (flags.wait && read.length > 1) throw usageError(`--wait follows one run, not ${read.length}`);
     const artifacts = await readArtifacts(flags, session, context.env);
-    const jobs = read.map((one) => ({
+    const wanted = read.map((one) => ({
       ...one,
       value: withArtifacts(overlaid(one.value, dependencies), artifacts),
     }));
+    const jobs = await withLocalFiles(session, wanted, flags, (local) => local.inJobs(wanted));
     const [job, ...others] = jobs;
     if (flags.dryRun) await preview(session, jobs, flags);
     else if (job !== undefined && others.length === 0) {

@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import type { JsonObject } from '@longshore/common/json/json-value';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { Option, type Command } from 'commander';
 import { SCHEDULES, storeSchedule } from '../catalog/objects.js';
 import { usageError } from '../cli-error.js';
@@ -12,8 +12,15 @@ import {
   type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
+import {
+  readArtifacts,
+  takesArtifactFlags,
+  withArtifacts,
+  type ArtifactFlags,
+} from '../runs/artifact-flags.js';
 import { readInputs } from '../runs/inputs.js';
-import { overlaid, readJobs, throwAt, without } from '../runs/job-file.js';
+import { overlaid, readJobs, throwAt, without, type Job } from '../runs/job-file.js';
+import { withLocalFiles } from '../runs/local-files.js';
 import {
   outcomesText,
   scheduleDetails,
@@ -76,7 +83,7 @@ function addGet(parent: Command, context: CliContext): void {
   );
 }
 
-interface SetFlags extends ServiceFlags {
+interface SetFlags extends ServiceFlags, ArtifactFlags {
   readonly file?: string;
   readonly cron?: readonly string[];
   readonly every?: number;
@@ -87,7 +94,10 @@ interface SetFlags extends ServiceFlags {
   readonly definition?: string;
   readonly version?: string;
   readonly input?: readonly string[];
-  readonly dryRun?: true;
+}
+
+interface NamedJob extends Job {
+  readonly id: string;
 }
 
 function addSet(parent: Command, context: CliContext): void {
@@ -117,9 +127,10 @@ function addSet(parent: Command, context: CliContext): void {
     .option('-i, --input <name=value>', 'an input of its runs: JSON, or else text', several)
     .option('--dry-run', 'check it and show its next times, and store nothing');
   callsService(
-    command,
+    takesArtifactFlags(command),
     'schedule set nightly --cron "0 3 * * *" --timezone Europe/Berlin --definition report',
     'schedule set poll --every 300 --image longshore/word-count --input text=hello --overlap allow',
+    'schedule set train --cron @weekly --image trainer --in /app=@./src --out model=/out/model.bin',
     'schedule set -f schedules.yaml --dry-run',
   ).action(async (id: string | undefined, flags: SetFlags) => {
     const jobs =
@@ -128,25 +139,37 @@ function addSet(parent: Command, context: CliContext): void {
         : await readJobs(flags.file, context.stdin);
     if (id !== undefined && jobs.length > 1)
       throw usageError(`the file has ${jobs.length} schedules: leave out the id`);
+    const named = jobs.map((job): NamedJob => {
+      const { id: own } = job.value;
+      const name = id ?? own;
+      if (typeof name !== 'string')
+        throw usageError(`${job.placeOf('')} give the id of the schedule`.trimStart());
+      return { ...job, id: name, value: without(job.value, 'id') };
+    });
     const given = await readFlags(flags, context);
     const session = await openSession(flags, context);
     const { output } = context;
-    // Of several, none is stored unless all can be.
-    for (const isTrial of flags.dryRun ? [true] : jobs.length > 1 ? [true, false] : [false])
-      for (const job of jobs) {
-        const { id: own } = job.value;
-        const name = id ?? own;
-        if (typeof name !== 'string')
-          throw usageError(`${job.placeOf('')} give the id of the schedule`.trimStart());
-        const body = overlaid(without(job.value, 'id'), given);
-        const { data, response } = await storeSchedule(session, name, body, isTrial).catch((error: unknown) =>
-          throwAt(job, error, output),
-        );
-        if (isTrial && !flags.dryRun) continue;
-        const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
-        const next = data.next.length === 0 ? '' : `, next at ${data.next[0]}`;
-        await (flags.json ? output.json(data) : output.line(`${data.id} ${done}${next}`));
-      }
+    const ofFlags = await readArtifacts(flags, session, context.env);
+    const wanted = named.map((job) => {
+      const value = overlaid(job.value, given);
+      const { run } = value;
+      const all = { run: withArtifacts(isJsonObject(run) ? run : {}, ofFlags) };
+      return { ...job, value: ofFlags.artifacts === undefined ? value : overlaid(value, all) };
+    });
+    const store = async (job: NamedJob, isTrial: boolean): Promise<void> => {
+      const { data, response } = await storeSchedule(session, job.id, job.value, isTrial).catch(
+        (error: unknown) => throwAt(job, error, output),
+      );
+      if (isTrial && !flags.dryRun) return;
+      const done = isTrial ? 'can be stored' : response.status === 201 ? 'created' : 'replaced';
+      const next = data.next.length === 0 ? '' : `, next at ${data.next[0]}`;
+      await (flags.json ? output.json(data) : output.line(`${data.id} ${done}${next}`));
+    };
+    await withLocalFiles(session, wanted, flags, async (local) => {
+      // Of several, none is stored unless all can be.
+      for (const isTrial of flags.dryRun ? [true] : jobs.length > 1 ? [true, false] : [false])
+        for (const job of await local.inJobs(wanted, isTrial)) await store(job, isTrial);
+    });
   });
 }
 

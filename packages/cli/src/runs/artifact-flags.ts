@@ -58,7 +58,7 @@ export async function readArtifacts(
     for (const one of wanted) {
       const { path, local: said, more } = one;
       if (said === undefined) read.push([path, { ...(await readPlace(one, session, env)), ...more }]);
-      else if (dryRun) session.output.note(`not sent, and left out below: ${said} as ${path}`);
+      else if (dryRun) session.output.note(`not sent, and left out: ${said} as ${path}`);
       else {
         const unpack = found.get(said)?.entries === undefined ? more : { ...more, unpack: true };
         read.push([path, { file: ids.get(said) ?? '', ...unpack }]);

@@ -2,6 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../../../common/scheduling/scheduled-job.js';
 import { paced } from '../../../database/sql/in-batches.js';
 import type { StoredObject } from '../../stores/file-store.js';
+import { StoreMetrics } from '../../stores/store-metrics.js';
 import { Stores } from '../../stores/stores.js';
 import { FileRepository, FILES_PREFIX } from '../../uploads/file.repository.js';
 import { ownerOf, RUNS_PREFIX } from '../object-keys.js';
@@ -25,6 +26,7 @@ export class StoreSweepJob {
     private readonly owner: StoreOwner,
     private readonly files: FileRepository,
     private readonly removals: ObjectRemovalRepository,
+    private readonly metrics: StoreMetrics,
   ) {}
 
   @ScheduledJob({
@@ -41,17 +43,19 @@ export class StoreSweepJob {
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const { main } = this.stores;
     if (main === null || !(await this.owner.isOurs(main))) return 0;
-    let removed = 0;
+    let [removed, bytes] = [0, 0];
     for (const prefix of [FILES_PREFIX, RUNS_PREFIX]) {
       for await (const listed of pagesOf(main, prefix)) {
         if (stop?.aborted === true) return removed;
         removed += await paced(stop, async () => {
           const doomed = await this.#ownerless(listed, now);
           if (doomed.length > 0) await main.remove(doomed.map(({ key }) => key));
+          bytes += sumOf(listed) - sumOf(doomed);
           return doomed.length;
         });
       }
     }
+    this.metrics.swept(bytes);
     if (removed > 0)
       this.logger.log(`removed ${removed} objects that belong to nothing from the store of files`);
     return removed;
@@ -75,4 +79,8 @@ export class StoreSweepJob {
       return !run.hasEnded || owner.attempt === run.counting || ageMs < LATE_MS ? [] : [object];
     });
   }
+}
+
+function sumOf(objects: readonly StoredObject[]): number {
+  return objects.reduce((sum, { bytes }) => sum + bytes, 0);
 }
