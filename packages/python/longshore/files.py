@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import IO, Any, Iterator, List, Mapping, Optional, Union
+from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Union
 
 from .connection import Connection
 from .errors import LongshoreError
@@ -51,20 +51,17 @@ class Files(Connection):
         return [self._fetch(run, each, Path(to)) for each in wanted if each["state"] == "stored"]
 
     def _fields(self, fields: Mapping[str, Any]) -> JsonObject:
-        """Fields of a request as the API takes them. Local files of `in_files` are sent."""
+        """Fields of a request as the API takes them. Local files of `in_files` and `inputs` are sent."""
         given = {name: value for name, value in fields.items() if name not in ("in_files", "out_files")}
         if given.get("files") is not None:
             given["files"] = {place: _file(content) for place, content in given["files"].items()}
+        local_inputs = {name: value for name, value in (given.get("inputs") or {}).items() if isinstance(value, Path)}
+        if local_inputs:
+            sent = self._upload_each(local_inputs)
+            given["inputs"] = {**given["inputs"], **{name: {"$artifact": {"file": sent[name]["file"]}} for name in sent}}
         sources, targets = fields.get("in_files"), fields.get("out_files")
         if sources is not None or targets is not None:
-            with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
-                # All are read and packed before anything is sent.
-                local = {
-                    place: _Local(source, Path(temporary) / str(at))
-                    for at, (place, source) in enumerate((sources or {}).items())
-                    if isinstance(source, Path)
-                }
-                sent = {place: self._upload(each) for place, each in local.items()}
+            sent = self._upload_each({place: source for place, source in (sources or {}).items() if isinstance(source, Path)})
             artifacts = given.get("artifacts") or {}
             out = {name: {"path": path} if isinstance(path, str) else path for name, path in (targets or {}).items()}
             given["artifacts"] = {
@@ -72,6 +69,12 @@ class Files(Connection):
                 "out": {**(artifacts.get("out") or {}), **out},
             }
         return given
+
+    def _upload_each(self, paths: Mapping[str, Path]) -> Dict[str, JsonObject]:
+        """Sends files and folders, after all have been read and packed. Returns each as a source of `in`."""
+        with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
+            local = {name: _Local(path, Path(temporary) / str(at)) for at, (name, path) in enumerate(paths.items())}
+            return {name: self._upload(each) for name, each in local.items()}
 
     def _upload(self, local: _Local) -> JsonObject:
         """Sends a file, unless the service has it from the same key. Returns it as a source of `in`."""
