@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps } from '../../support/files/file-steps.js';
+import { GroupSteps } from '../../support/groups/group-steps.js';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -13,6 +14,7 @@ const PROBLEM =
 describe('an input of the type file', () => {
   const service = useTestApp();
   const files = new FileSteps(service.send);
+  const groups = new GroupSteps(service);
   let made = 0;
 
   const store = (options: object) =>
@@ -158,5 +160,24 @@ describe('an input of the type file', () => {
     assertInvalid(await service.send('PUT', '/schedules/with-none', { body: wrong }), [
       'run: inputs: there is no such file',
     ]);
+  });
+
+  test('may be the id of a file in the outputs of a run before', async () => {
+    const { id: file } = await files.stored('a,b\n');
+    const definition = (await define({})).split('/').at(-1);
+    const out = { o: { path: '/o' } };
+    const from = { $from: { ref: 'a', output: '/table' } };
+    const runs = [
+      { ref: 'a', image: 'i', artifacts: { out } },
+      { ref: 'b', definition, depends_on: [{ ref: 'a' }], inputs: { data: from }, artifacts: { out } },
+    ];
+    const group = await groups.create({ runs });
+    await files.execute({ o: new Uint8Array(1) }, { outputs: { table: file } });
+    await groups.untilReady((await groups.members(group.id)).get('b').id);
+    const op = await files.execute({ o: new Uint8Array(1) });
+    assert.equal(await (await fetch(op.inputs.data)).text(), 'a,b\n');
+    assert.deepEqual((await service.send('GET', `/runs/${op.id}`)).body.inputs, {
+      data: { $artifact: { file } },
+    });
   });
 });
