@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { parseNamedStores, parseStoreUrl, readCredentials } from './file-stores.js';
+import { parseNamedStores, parseStoreUrl, publicOriginOf, readCredentials } from './file-stores.js';
 import { loadSettings } from './settings.module.js';
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret-of-the-key' };
@@ -161,6 +161,20 @@ describe('the settings of stores', () => {
       assert.doesNotMatch(problem, /secret-id/);
     });
   }
+
+  it.each([
+    ['s3://my-bucket/a?region=eu-central-1', 'https://my-bucket.s3.eu-central-1.amazonaws.com'],
+    ['s3://my-bucket?endpoint=http://minio:9000', 'http://minio:9000'],
+    [
+      's3://my-bucket?endpoint=http://minio:9000&public_endpoint=https://files.example.com',
+      'https://files.example.com',
+    ],
+    ['file:files', undefined],
+    ['none', undefined],
+    [undefined, undefined],
+  ])('are reached by browsers, of %s, at %s', (filesUrl, origin) => {
+    assert.equal(publicOriginOf({ filesUrl }), origin);
+  });
 
   it('refuse a store that is around, inside or equal to the main one, but not one beside it or at another endpoint', () => {
     for (const shared of ['bucket', 'bucket/a', 'bucket/a/b', 'bucket/a/b/c', 'bucket/a/b/?mode=rw']) {

@@ -79,6 +79,19 @@ export function storeNamesOf({ filesUrl, filesStores, databaseUrl }: StoreSettin
   return hasMain && filesStores !== undefined ? parseNamedStores(filesStores).map(({ name }) => name) : [];
 }
 
+/** Origin of the URLs of the main store that are given out; undefined: the service serves the files itself, or there are none. */
+export function publicOriginOf({ filesUrl }: Pick<StoreSettings, 'filesUrl'>): string | undefined {
+  const address = filesUrl === undefined ? undefined : parseStoreUrl(filesUrl);
+  return address?.kind === 'bucket' ? hostOf(address, address.publicEndpoint).origin : undefined;
+}
+
+/** The host of a bucket's objects. @param endpoint origin of the store */
+export function hostOf({ bucket, isPathStyle }: BucketAddress, endpoint: string): URL {
+  const url = new URL(endpoint);
+  if (!isPathStyle) url.host = `${bucket}.${url.host}`;
+  return url;
+}
+
 function parseNamedStore(entry: string, position: number): NamedStoreAddress {
   const end = entry.indexOf('=');
   const name = end < 0 ? '' : entry.slice(0, end);

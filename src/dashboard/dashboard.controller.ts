@@ -9,13 +9,15 @@ import {
   type StaticFile,
   sendStaticFile,
 } from '../common/http/server/static-file.js';
-import { Controller, Get, Logger, Param, Req, Res, type OnModuleInit } from '@nestjs/common';
+import { Controller, Get, Inject, Logger, Param, Req, Res, type OnModuleInit } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
 import { NotFound } from '../common/errors/domain-error.js';
 import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
+import { publicOriginOf } from '../config/file-stores.js';
+import { Settings } from '../config/settings.js';
 
 /** The built dashboard. */
 export const DASHBOARD_FOLDER = join(
@@ -56,17 +58,23 @@ async function loadDashboard(folder: string = DASHBOARD_FOLDER): Promise<Dashboa
   return files;
 }
 
-// Only the dashboard's own files and the API; no inline scripts or styles.
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+/**
+ * Only the dashboard's own files and the API; no inline scripts or styles. Pictures and uploads also at the bucket of files, if there
+ * is one: a folder is served by the service itself.
+ */
+function contentSecurityPolicy(bucket: string | undefined): string {
+  const more = bucket === undefined ? '' : ` ${bucket}`;
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    `img-src 'self' data:${more}`,
+    `connect-src 'self'${more}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
 
 /** The dashboard's files. They hold no data and need no key: the page calls the API with the key of the user. */
 @ApiExcludeController()
@@ -74,8 +82,14 @@ const CONTENT_SECURITY_POLICY = [
 export class DashboardController implements OnModuleInit {
   private readonly logger = new Logger('Dashboard');
   private files: DashboardFiles = new Map();
+  readonly #policy: string;
 
-  constructor(private readonly application: ApplicationConfig) {}
+  constructor(
+    private readonly application: ApplicationConfig,
+    @Inject(Settings) settings: Pick<Settings, 'filesUrl'>,
+  ) {
+    this.#policy = contentSecurityPolicy(publicOriginOf(settings));
+  }
 
   async onModuleInit(): Promise<void> {
     const { defaultVersion } = { defaultVersion: undefined, ...this.application.getVersioning() };
@@ -118,7 +132,7 @@ export class DashboardController implements OnModuleInit {
     const name = path.join('/');
     const file = this.files.get(name) ?? (name.startsWith('assets/') ? undefined : this.pageAt(request.path));
     if (file === undefined) throw new NotFound();
-    response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+    response.setHeader('Content-Security-Policy', this.#policy);
     sendStaticFile(request, response, file);
   }
 

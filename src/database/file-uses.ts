@@ -18,13 +18,17 @@ export const NOW = "date_trunc('milliseconds', clock_timestamp())";
 const FILES = new EntityTable(FileEntity);
 const USES = new EntityTable(FileUseEntity);
 
-/** The id of a file in the JSON of a body. */
-const NAMED = /"file"\s*:\s*"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"/g;
+const ID = '"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"';
 
-/** The files that the body of a run or group may name, each once. */
-export function filesNamedIn(body: object | null): string[] {
+/** The id of a file in the JSON of what uses it. In a schedule, an input of the type `file` may have it alone. */
+const NAMED = new RegExp(`"file"\\s*:\\s*${ID}`, 'g');
+const MAYBE_NAMED = new RegExp(ID, 'g');
+
+/** The files that a body may name, each once. */
+function filesNamedIn(body: object | null, kind: FileUserKind): string[] {
   if (body === null) return [];
-  return [...new Set([...stringifyJson(body).matchAll(NAMED)].flatMap(([, id]) => id ?? []))];
+  const pattern = kind === 'schedule' ? MAYBE_NAMED : NAMED;
+  return [...new Set([...stringifyJson(body).matchAll(pattern)].flatMap(([, id]) => id ?? []))];
 }
 
 /**
@@ -101,6 +105,6 @@ export async function replaceFileUses(
   await unuseFiles(tx, user.kind, [user.id]);
   return useFiles(
     tx,
-    filesNamedIn(body).map((fileId) => ({ ...user, fileId })),
+    filesNamedIn(body, user.kind).map((fileId) => ({ ...user, fileId })),
   );
 }

@@ -9,6 +9,7 @@ import { replaceFileUses, unuseFiles, type FileUser } from '../database/file-use
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows } from '../database/sql/sql.js';
 import { recordChange, type Author } from '../auth/audit-log.js';
+import { inputReferences } from '../runs/options/artifact-references.js';
 import { toDefinitionDto } from './dto/definition.dto.js';
 
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
@@ -71,9 +72,15 @@ export class DefinitionRepository {
         ...NEW_VERSION.params([values]),
       ]);
       if (!stored) return null;
-      const [missing] = await replaceFileUses(manager, fileUser(id, version), row.options);
-      if (missing !== undefined)
-        throw new InvalidRequest(VALIDATION_FAILED, [`artifacts: there is no file '${missing}'`]);
+      const defaults = inputReferences(Object(row.inputSpecs));
+      const [missing] = await replaceFileUses(manager, fileUser(id, version), {
+        defaults,
+        options: row.options,
+      });
+      if (missing !== undefined) {
+        const place = JSON.stringify(defaults).includes(missing) ? 'input_specs' : 'artifacts';
+        throw new InvalidRequest(VALIDATION_FAILED, [`${place}: there is no file '${missing}'`]);
+      }
       const { created, ...stays } = stored;
       await recordChange(manager, by, {
         action: created ? 'definition.create' : 'definition.replace',

@@ -37,7 +37,7 @@ import {
 } from './dto/definition.dto.js';
 import type { InputSpecInputDto } from './dto/specs.dto.js';
 import { toRunRequest } from './definition-run.js';
-import { checkSpecs, typeWarnings } from './input-specs.js';
+import { checkSpecs, storedText, typeWarnings } from './input-specs.js';
 import { checkTemplates } from './templates/check-templates.js';
 
 /** After a definition was too large: only a change of the settings, or of the stored definitions, helps. */
@@ -267,7 +267,7 @@ function printInputSpec(spec: InputSpecInputDto): string {
   const members = Object.entries({
     type: JSON.stringify(type),
     required: String(required),
-    default: text,
+    default: storedText(spec.type, text),
     description: description === undefined ? undefined : JSON.stringify(description),
     enum: spec.enum,
     minimum: spec.minimum,

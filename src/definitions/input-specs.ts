@@ -3,6 +3,8 @@ import { compareNumbers, isSameJson } from '@longshore/common/json/canonical-jso
 import { memberText, memberTexts, composeJson } from '@longshore/common/json/json-text';
 import { clip, lengthWithin } from '@longshore/common/json/text';
 import type { InputSpec } from '../database/entities/definition.entity.js';
+import { isRunId } from '../runs/machine/new-id.js';
+import { referenceIn } from '../runs/options/artifact-references.js';
 
 interface CheckedType {
   readonly names: readonly string[];
@@ -18,17 +20,44 @@ const CHECKED_TYPES: readonly CheckedType[] = [
   { names: ['boolean', 'bool'], description: 'a boolean', accepts: (value) => typeof value === 'boolean' },
   { names: ['object', 'dict'], description: 'an object', accepts: isJsonObject },
   { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
+  {
+    names: ['file'],
+    description:
+      'the id of a file, or {"$artifact": {"file": ID}} or {"$artifact": {"run": ID, "name": NAME}}',
+    accepts: isFile,
+  },
 ];
+
+function isFileType(type: string): boolean {
+  return checkedTypeOf(type)?.accepts === isFile;
+}
+
+/** Whether a value names a file: by its id, or as inputs refer to one. */
+function isFile(value: JsonValue): boolean {
+  const reference = typeof value === 'string' ? { file: value } : referenceIn(value);
+  if (reference === undefined) return false;
+  return isRunId('file' in reference ? reference.file : reference.run);
+}
 
 /** The type of this name; undefined: it is a label. */
 export function checkedTypeOf(type: string): CheckedType | undefined {
   return CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
 }
 
-/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label: none of the checked ones. */
+/**
+ * Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label: none of the checked ones. What
+ * refers to a file counts as a string.
+ */
 export function typeProblem(type: string, value: JsonValue): string | undefined {
   const checked = checkedTypeOf(type);
-  return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
+  const counted = isFileType(type) || referenceIn(value) === undefined ? value : '';
+  return !checked || checked.accepts(counted) ? undefined : `must be ${checked.description}`;
+}
+
+/** The JSON text of a value as it is stored: where a file is declared, its id refers to it. */
+export function storedText(type: string, text: string): string {
+  if (!isFileType(type) || !text.startsWith('"')) return text;
+  return JSON.stringify({ $artifact: { file: String(JSON.parse(text)) } });
 }
 
 /** Longest list of allowed values in a message, in characters. */
@@ -55,6 +84,7 @@ function checkLimits(path: string, spec: InputSpec): string[] {
   if (least !== undefined && most !== undefined && compareNumbers(least, most) > 0) {
     problems.push(`${path}.minimum must be at most ${path}.maximum`);
   }
+  if (spec.enum !== undefined && isFileType(type)) problems.push(`${path}.enum is not for the type file`);
   const texts = [...memberTexts(spec.enum ?? []).values()];
   const values = spec.enum ?? [];
   return problems.concat(
@@ -134,7 +164,7 @@ export function completeInputs(
     .filter((name) => !specs.has(name))
     .map((name) => `inputs.${name} is not a declared input`);
   const texts = memberTexts(inputs);
-  const members = [...texts].filter(([, text]) => text !== 'null');
+  const members = new Map([...texts].filter(([, text]) => text !== 'null'));
   const filled: string[] = [];
   for (const [name, spec] of specs) {
     const isGiven = (given.get(name) ?? null) !== null;
@@ -146,10 +176,8 @@ export function completeInputs(
     const text = (isGiven ? texts.get(name) : memberText(spec, 'default')) ?? 'null';
     const problem = isLater(value) ? undefined : valueProblem(spec, value, text);
     if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
-    else if (!isGiven) {
-      members.push([name, text]);
-      filled.push(name);
-    }
+    else members.set(name, storedText(spec.type, text));
+    if (!isGiven) filled.push(name);
   }
   return problems.length > 0 ? { problems } : { inputs: composeJson(members), filled };
 }

@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import IO, Any, Iterator, List, Mapping, Optional, Union
+from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Union
 
 from .connection import Connection
 from .errors import LongshoreError
@@ -55,21 +55,18 @@ class Files(Connection):
         return [self._fetch(run, each, Path(to), progress) for each in wanted if each["state"] == "stored"]
 
     def _fields(self, fields: Mapping[str, Any]) -> JsonObject:
-        """Fields of a request as the API takes them. Local files of `in_files` and of `artifacts` are sent."""
+        """Fields of a request as the API takes them. Local files of `in_files`, `artifacts` and `inputs` are sent."""
         given = {name: value for name, value in fields.items() if name not in ("in_files", "out_files")}
         if given.get("files") is not None:
             given["files"] = {place: _file(content) for place, content in given["files"].items()}
+        inputs = given.get("inputs")
+        if isinstance(inputs, Mapping) and any(isinstance(value, Path) for value in inputs.values()):
+            sent = self._upload_each(inputs)
+            given["inputs"] = {**inputs, **{name: {"$artifact": {"file": sent[name]["file"]}} for name in sent}}
         artifacts, added, targets = given.get("artifacts") or {}, fields.get("in_files"), fields.get("out_files")
         sources = {**(artifacts.get("in") or {}), **(added or {})}
         if added is not None or targets is not None or any(isinstance(source, Path) for source in sources.values()):
-            with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
-                # All are read and packed before anything is sent.
-                local = {
-                    place: _Local(source, Path(temporary) / str(at))
-                    for at, (place, source) in enumerate(sources.items())
-                    if isinstance(source, Path)
-                }
-                sent = {place: self._upload(each) for place, each in local.items()}
+            sent = self._upload_each(sources)
             out = {name: {"path": path} if isinstance(path, str) else path for name, path in (targets or {}).items()}
             given["artifacts"] = {**artifacts, "in": {**sources, **sent}, "out": {**(artifacts.get("out") or {}), **out}}
         return given
@@ -82,6 +79,16 @@ class Files(Connection):
             return body
         inner = {name: self._body(body[name]) for name in ("run", "runs", "group", "array") if name in body}
         return self._fields({**body, **inner})
+
+    def _upload_each(self, values: Mapping[str, Any]) -> Dict[str, JsonObject]:
+        """Sends the files and folders among the values, after all have been read and packed. Returns each as a source of `in`."""
+        with tempfile.TemporaryDirectory(prefix="longshore-") as temporary:
+            local = {
+                name: _Local(value, Path(temporary) / str(at))
+                for at, (name, value) in enumerate(values.items())
+                if isinstance(value, Path)
+            }
+            return {name: self._upload(each) for name, each in local.items()}
 
     def _upload(self, local: _Local) -> JsonObject:
         """Sends a file, unless the service has it from the same key. Returns it as a source of `in`."""

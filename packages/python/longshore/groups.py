@@ -102,7 +102,7 @@ class Groups(Found, Catalog):
         of_group = ("max_parallel", "max_failed", "name", "labels", "depends_on")
         fields = {name: options.pop(name) for name in of_group if name in options}
         given = {name: value for name, value in self._fields({**run, **options}).items() if value is not None}
-        members: JsonObject = {"size": inputs} if isinstance(inputs, int) else {"inputs": list(inputs)}
+        members: JsonObject = {"size": inputs} if isinstance(inputs, int) else {"inputs": [self._fields({"inputs": each})["inputs"] for each in inputs]}
         return self._create_group({"array": {**members, "run": given}, **fields}, key)
 
     def _create_group(self, body: JsonObject, key: Optional[str]) -> Group:

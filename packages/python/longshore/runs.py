@@ -26,6 +26,7 @@ class Runs(Reads):
     ) -> Run:
         """Creates a run of a definition, of its newest version unless one is given. It does not wait for its end.
 
+        inputs: a Path as the value of an input is a local file or folder, which is sent; the worker gets a URL in its place.
         options: fields of the request, such as `priority=5`.
         idempotency_key: the same key never creates a second run; without one, each call has its own.
         """

@@ -26,8 +26,9 @@ const MAX_VALUES = 100;
 export class InputSpecInputDto {
   /**
    * string, integer, number, boolean, object or array, or their aliases str, int, float, bool, dict and list, in upper or lower
-   * case: checked in the inputs of runs. Any other name is a label, which is not checked; without the prefix `label:` the answer
-   * has a warning. @example string
+   * case: checked in the inputs of runs. `file`: the id of a file, `{"$artifact": {"file": ID}}` or `{"$artifact": {"run": ID,
+   * "name": NAME}}`; the worker gets a URL in its place. Any other name is a label, which is not checked; without the prefix
+   * `label:` the answer has a warning. @example string
    */
   @IsText({ min: 1, max: 128, ...SHOWN_TEXT })
   type: string;

@@ -1,6 +1,7 @@
-import { memberTexts, readExactly } from '@longshore/common/json/json-text';
+import { memberTexts, parseJson, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { fieldPath, itemPath } from '../../common/http/validation/problems.js';
+import { references } from '../../runs/options/artifact-references.js';
 import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/option-declarations.js';
 import { InvalidInputs } from '../definitions.errors.js';
 import {
@@ -119,7 +120,7 @@ class Words {
   }
 
   #expandFlag(path: string, { flag, input, join }: FlagArgument): RunWord[] {
-    const text = this.#inputs.get(input) ?? 'false';
+    const text = this.#textOf(input) ?? 'false';
     const alone: RunWord = { path, parts: [flag], value: flag };
     if (text === 'true' || text === 'false') return text === 'true' ? [alone] : [];
     const reference = inputReference(input);
@@ -141,10 +142,19 @@ class Words {
     return elements;
   }
 
+  /** @throws InvalidInputs for an input with a file, whose URL is made for the worker */
+  #textOf(input: string): string | undefined {
+    const text = this.#inputs.get(input);
+    if (text?.includes('"$artifact"') !== true || references(parseJson(text)).length === 0) return text;
+    throw new InvalidInputs([
+      `command, args, env and mounts must not refer to ${showReference(inputReference(input))}: it is a file, whose URL stands in the input file`,
+    ]);
+  }
+
   #valueOf(name: string, input: string | undefined): string | undefined {
     if (input === undefined) return this.#facts.get(name);
     if (this.#words.has(input)) return this.#words.get(input);
-    const text = this.#inputs.get(input);
+    const text = this.#textOf(input);
     const word = text === undefined ? undefined : toWord(text).slice(0, MOST_UNITS + 1);
     this.#words.set(input, word);
     return word;

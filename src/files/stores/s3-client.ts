@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsV4Signer } from 'aws4fetch';
 import { monotonicMs } from '../../common/monotonic-ms.js';
-import type { BucketAddress, Credentials } from '../../config/file-stores.js';
+import { hostOf, type BucketAddress, type Credentials } from '../../config/file-stores.js';
 import { StoreUnavailable } from './stores.errors.js';
 
 /** URLs of a bucket are valid for at most a week. */
@@ -121,10 +121,9 @@ export class S3Client {
   }
 
   #urlOf(origin: string, key: string): URL {
-    const { bucket, isPathStyle } = this.address;
+    const { isPathStyle, bucket } = this.address;
     const path = key.split('/').map(encodeURIComponent).join('/');
-    const url = new URL(origin);
-    if (!isPathStyle) url.host = `${bucket}.${url.host}`;
+    const url = hostOf(this.address, origin);
     url.pathname = isPathStyle ? `/${bucket}${path === '' ? '' : `/${path}`}` : `/${path}`;
     return url;
   }

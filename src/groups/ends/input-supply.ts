@@ -45,7 +45,7 @@ export class InputSupply {
     const definition = await this.definitions.find(definitionId, definitionVersion ?? undefined);
     if (!definition) return supplied;
     const checked = completeInputs(new Map(Object.entries(definition.inputSpecs)), supplied.inputs);
-    return 'problems' in checked ? { problem: checked.problems.join('; ') } : supplied;
+    return 'problems' in checked ? { problem: checked.problems.join('; ') } : checked;
   }
 
   async #valuesOf(inputs: JsonObject): Promise<ReadonlyMap<string, Value>> {

@@ -62,6 +62,12 @@ export function readReference(value: JsonValue): InputReference | undefined {
     : undefined;
 }
 
+/** What a value refers to that is one reference as a whole. */
+export function referenceIn(value: JsonValue): InputReference | undefined {
+  const { [KEY]: reference, ...others } = isJsonObject(value) ? value : {};
+  return reference === undefined || Object.keys(others).length > 0 ? undefined : readReference(reference);
+}
+
 /** The value with other ones in the place of its references; numbers stay as they are written. */
 export function replaceReferences(value: JsonObject, by: (reference: JsonValue) => JsonValue): JsonObject {
   return mayRefer(value) ? lazyObject(replaceReferencesIn(jsonText(value), by)) : value;

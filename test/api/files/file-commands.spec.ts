@@ -290,4 +290,29 @@ describe('files on the command line', () => {
     assert.equal(await readFile(join(results, 'plots/a.png'), 'utf8'), 'a');
     assert.deepEqual(await readdir(outside), []);
   });
+
+  test('an input of the type file is a local file, which is sent, or the id of one', async () => {
+    const body = {
+      id: 'convert',
+      version: '1',
+      image: 'i',
+      input_specs: { table: { type: 'file' }, text: { type: 'str' } },
+    };
+    assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
+    await writeFile(join(folder, 'table.csv'), '1,2\n');
+    const at = `@${join(folder, 'table.csv')}`;
+    const dry = await typed('def', 'run', 'convert', '--table', at, '--input', 'text=@x', '--dry-run');
+    assert.equal(dry.code, 0, dry.error);
+    assert.match(dry.notes, /not sent, and left out below: .*table\.csv as input table/);
+    assert.match(dry.printed, /@x/);
+    const run = await typed('def', 'run', 'convert', '--input', `table=${at}`);
+    assert.equal(run.code, 0, run.error);
+    const { inputs } = (await service.send('GET', `/runs/${run.printed}`)).body;
+    const { file } = inputs.table.$artifact;
+    assert.deepEqual((await files.get(file)).name, 'table.csv');
+    const again = await typed('def', 'run', 'convert', '--table', file);
+    assert.deepEqual((await service.send('GET', `/runs/${again.printed}`)).body.inputs, inputs);
+    const missing = await typed('def', 'run', 'convert', '--table', '@nothing.csv');
+    assert.match(missing.error, /cannot read nothing\.csv/);
+  });
 });

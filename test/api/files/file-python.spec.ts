@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { until } from '../../support/app/passing-time.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps } from '../../support/files/file-steps.js';
@@ -160,5 +161,27 @@ for name in ("../x", "a/../../x", "/x", "a//x", ".", "a\\0b", "link/x"):
       refused,
       `/bad/l is a link that leads out of /bad\n[]\n${'no name of a file here\n'.repeat(6)}a link, which is not followed\n`,
     );
+  });
+
+  test('are sent as the values of inputs, of single runs and of arrays', async () => {
+    const body = { id: 'convert', version: '1', image: 'i', input_specs: { table: { type: 'file' } } };
+    assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
+    await writeFile(join(folder, 'table.csv'), '1,2\n');
+    const ids = await printed(`
+run = api.run("convert", {"table": here / "table.csv"})
+group = api.array("convert", [{"table": here / "table.csv"}])
+print(run.id, group.id)`);
+    const [run, group] = ids.trim().split(' ');
+    const { body: listed } = await until(
+      () => service.send('GET', `/runs?group=${group}`),
+      ({ body: { data } }) => data.length === 1,
+    );
+    const given = [run, listed.data[0].id].map(
+      async (id) => (await service.send('GET', `/runs/${id}`)).body.inputs.table.$artifact.file,
+    );
+    const [file, again] = await Promise.all(given);
+    assert.equal(again, file);
+    const { name, state, used_by: uses } = await files.get(file);
+    assert.deepEqual([name, state, uses], ['table.csv', 'stored', 2]);
   });
 });

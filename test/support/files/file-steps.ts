@@ -45,8 +45,15 @@ export class FileSteps {
     return created;
   }
 
-  /** Lets a new worker execute the one run that waits, and leave files by their names. @returns what the worker got */
-  async execute(left: Readonly<Record<string, Uint8Array<ArrayBuffer>>>): Promise<any> {
+  /**
+   * Lets a new worker execute the one run that waits, and leave files by their names.
+   * @param report their media types, if not that of a picture, and the outputs
+   * @returns what the worker got
+   */
+  async execute(
+    left: Readonly<Record<string, Uint8Array<ArrayBuffer>>>,
+    { types = {}, outputs = {} }: { types?: Readonly<Record<string, string>>; outputs?: object } = {},
+  ): Promise<any> {
     const id = `files-${(this.workers += 1)}`;
     const key = KEYS.worker;
     const resources = { cpu_cores: 4, ram_mb: 1000, gpus: [] };
@@ -65,9 +72,9 @@ export class FileSteps {
     for (const [name, content] of Object.entries(left)) {
       assert.equal((await this.put(urls[name], content)).status, 200);
       const sum = { bytes: content.length, sha256: hash('sha256', content) };
-      artifacts.push({ name, path: `/out/${name}`, ...sum, content_type: 'image/png' });
+      artifacts.push({ name, path: `/out/${name}`, ...sum, content_type: types[name] ?? 'image/png' });
     }
-    await post('events', { type: 'COMPLETED', msg: '', payload: { outputs: {}, artifacts } });
+    await post('events', { type: 'COMPLETED', msg: '', payload: { outputs, artifacts } });
     return op;
   }
 }

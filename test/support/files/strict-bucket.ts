@@ -20,6 +20,8 @@ export class StrictBucket {
   /** Answers of errors to send before real ones. */
   readonly faults: { readonly status: number; readonly code: string }[] = [];
   requests = 0;
+  /** From which pages may use it (CORS); undefined: no pages of other origins. */
+  origin: string | undefined;
 
   private constructor(
     private readonly server: Server,
@@ -38,7 +40,9 @@ export class StrictBucket {
     server.on('request', (request: IncomingMessage, response) => {
       const answered = bucket.#answer(request);
       void answered.then(({ status, headers = {}, body = '' }) =>
-        response.writeHead(status, headers).end(request.method === 'HEAD' ? undefined : body),
+        response
+          .writeHead(status, { ...headers, ...bucket.#cors() })
+          .end(request.method === 'HEAD' ? undefined : body),
       );
     });
     return bucket;
@@ -50,11 +54,22 @@ export class StrictBucket {
     await once(this.server, 'close');
   }
 
+  #cors(): Record<string, string> {
+    if (this.origin === undefined) return {};
+    return {
+      'Access-Control-Allow-Origin': this.origin,
+      'Access-Control-Allow-Methods': 'GET, PUT',
+      'Access-Control-Allow-Headers': '*',
+      'Access-Control-Expose-Headers': 'ETag',
+    };
+  }
+
   async #answer(
     request: IncomingMessage,
   ): Promise<{ status: number; headers?: Record<string, string>; body?: string | Buffer }> {
     const body = await buffer(request);
     this.requests += 1;
+    if (request.method === 'OPTIONS') return { status: this.origin === undefined ? 403 : 204 };
     const fault = this.faults.shift();
     if (fault !== undefined) return refuse(fault.status, fault.code);
     if (!isSigned(request)) return refuse(403, 'SignatureDoesNotMatch');
@@ -78,7 +93,12 @@ export class StrictBucket {
       default: {
         if (object === undefined) return refuse(404, 'NoSuchKey');
         const wantsSum = request.headers['x-amz-checksum-mode'] === 'ENABLED' && object.sha256 !== undefined;
+        const [disposition, type] = ['disposition', 'type'].map((name) =>
+          searchParams.get(`response-content-${name}`),
+        );
         const headers = {
+          ...(disposition && { 'Content-Disposition': disposition }),
+          ...(type && { 'Content-Type': type }),
           ETag: etagOf(object.body),
           'Content-Length': String(object.body.length),
           'Last-Modified': new Date(0).toUTCString(),

@@ -4,7 +4,7 @@ import { Option, type Command } from 'commander';
 import { DEFINITIONS, storeDefinition } from '../catalog/objects.js';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
-import { readArtifacts } from '../runs/artifact-flags.js';
+import { readArtifacts, uploadInputs } from '../runs/artifact-flags.js';
 import { readDependencies, takesAfterFlags, type AfterFlags } from '../runs/dependencies.js';
 import { placed, readJobs, throwAt, type Job } from '../runs/job-file.js';
 import { withLocalFiles } from '../runs/local-files.js';
@@ -186,6 +186,7 @@ function addRun(parent: Command, context: CliContext): void {
     command,
     'def run word-count --input text="to be" --wait',
     'def run word-count --input text="to be" --dry-run',
+    'def run convert --input table=@table.csv',
     'def run nightly-report --env REGION=eu --cpu 4 --start-at 2h',
   ).action(async (name: string, words: readonly string[], flags: RunFlags) => {
     const { dryRun } = flags;
@@ -197,8 +198,9 @@ function addRun(parent: Command, context: CliContext): void {
       flags.input !== undefined || unknown.length > 0
         ? (await readDefinition(session, name, flags)).input_specs
         : undefined;
-    const input = [...(flags.input ?? []), ...readInputFlags(unknown, specs ?? {}, command)];
+    const assignments = [...(flags.input ?? []), ...readInputFlags(unknown, specs ?? {}, command)];
     const types = specs && new Map(Object.entries(specs).map(([key, { type }]) => [key, type] as const));
+    const input = await uploadInputs(assignments, types ?? new Map(), session, flags);
     const body = {
       ...(await readNewRun({ ...flags, input }, args, context, types)),
       ...given<unknown>('retry_policy', readRetries(flags)),

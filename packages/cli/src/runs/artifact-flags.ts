@@ -73,6 +73,37 @@ export async function readArtifacts(
   return Object.keys(artifacts).length === 0 ? {} : { artifacts };
 }
 
+/**
+ * Sends the local files that inputs of the type `file` name as `@FILE`, after all have been read and packed.
+ * @param assignments `name=value` of inputs
+ * @returns these with the ids of files @throws CliError for what cannot be read or must not be sent
+ */
+export async function uploadInputs(
+  assignments: readonly string[],
+  types: ReadonlyMap<string, string>,
+  session: Session,
+  { dryRun }: Pick<ArtifactFlags, 'dryRun'>,
+): Promise<readonly string[]> {
+  const given = assignments.map((assignment) => {
+    const [name, value] = splitAssignment(assignment);
+    const isLocal = types.get(name)?.toLowerCase() === 'file' && value.startsWith('@');
+    return { assignment, name, local: isLocal ? value.slice(1) : undefined };
+  });
+  const local = given.flatMap((one) => one.local ?? []);
+  if (local.length === 0) return assignments;
+  return withSources(local, async (found) => {
+    const ids = new Map<string, string>();
+    if (!dryRun) for (const [said, source] of found) ids.set(said, await uploadFile(session, source));
+    return given.flatMap(({ assignment, name, local: said }) => {
+      if (said === undefined) return [assignment];
+      const id = ids.get(said);
+      if (id !== undefined) return [`${name}=${id}`];
+      session.output.note(`not sent, and left out below: ${said} as input ${name}`);
+      return [];
+    });
+  });
+}
+
 /** A run with the files that flags give, path by path and name by name beside those that it has. */
 export function withArtifacts(run: JsonObject, { artifacts }: { artifacts?: Artifacts }): JsonObject {
   if (artifacts === undefined) return run;

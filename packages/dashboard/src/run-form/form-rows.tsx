@@ -3,6 +3,7 @@ import { Button } from '../components/controls/button.js';
 import { IconButton } from '../components/controls/icon.js';
 import { Field, Select, TextArea, TextInput, type ControlProps } from '../components/controls/inputs.js';
 import { offsetHint } from '../lib/local-time.js';
+import { FileField } from './file-field.js';
 import {
   pairsOf,
   textOf,
@@ -110,13 +111,14 @@ function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfPro
 const FIRST = { 'data-autofocus': true };
 
 function controlOf(
-  { kind, required, placeholder, choices, rows }: FormField,
+  { kind, label, required, placeholder, choices, rows }: FormField,
   control: ControlProps,
   value: string,
   onChange: (text: string) => void,
 ): ReactNode {
   const shared = { ...control, 'aria-required': required !== undefined, value, placeholder, onChange };
   if (choices !== undefined) return <Select {...shared} options={choices} />;
+  if (kind === 'file') return <FileField {...shared} label={label} />;
   if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={rows ?? 5} />;
   if (kind === 'array' || kind === 'label') return <TextArea {...shared} rows={4} />;
   if (kind === 'words') return <TextArea {...shared} rows={2} className={styles.words} />;

@@ -1,10 +1,11 @@
 import { errorText } from '@longshore/common/errors';
+import { isFileId, readFileRef } from '../files/file-refs.js';
 import { readLocalInput, toLocalInput } from '../lib/local-time.js';
 
 /**
  * How a field is entered: `text` without blanks around it, `verbatim` as it is; `label` is JSON of any kind, or else text;
  * `words` one per line and `list` separated by commas, or both as a JSON list; `pairs` in rows; `time` local, as the browser's
- * input has it; `object`, `objects` and `array` as JSON.
+ * input has it; `object`, `objects` and `array` as JSON; `file` by its id, or as JSON that names what a run has left.
  */
 export type FieldKind =
   | 'text'
@@ -19,7 +20,8 @@ export type FieldKind =
   | 'words'
   | 'list'
   | 'pairs'
-  | 'time';
+  | 'time'
+  | 'file';
 
 /** A field of a form that makes a body of the API. */
 export interface FormField {
@@ -176,7 +178,22 @@ export function readField(
     }
     case 'time':
       return readLocalInput(text);
+    case 'file':
+      return readFile(text.trim());
   }
+}
+
+/** What stands in a field while the file of this name is on its way. */
+export function awaitedFile(name: string): string {
+  return `${name} …`;
+}
+
+function readFile(text: string): Read {
+  if (isFileId(text)) return { value: text };
+  const value = parseJson(text);
+  return readFileRef(value) === undefined
+    ? { problem: 'Choose a file and wait until it is sent, or enter the id of one.' }
+    : { value };
 }
 
 function readPairs(pairs: readonly Pair[]): Read {
@@ -223,6 +240,10 @@ function write(kind: FieldKind, value: unknown): FieldValue {
       : [];
   }
   if (value === undefined || value === null) return undefined;
+  if (kind === 'file') {
+    const ref = readFileRef(value);
+    if (ref !== undefined && 'file' in ref) return ref.file;
+  }
   if (kind === 'objects' && Array.isArray(value) && value.length === 0) return undefined;
   if (kind === 'time') return typeof value === 'string' ? toLocalInput(value) : undefined;
   if ((kind === 'words' || kind === 'list') && isTexts(value)) {

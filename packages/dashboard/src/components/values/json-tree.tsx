@@ -1,6 +1,6 @@
 import { escapeUnsafe } from '@longshore/common/json/text';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useMemo, useRef, useState, type KeyboardEvent } from 'react';
+import { useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { classNames } from '../../lib/class-names.js';
 import { CopyButton } from '../controls/copy-button.js';
 import styles from './json-tree.module.css';
@@ -17,13 +17,15 @@ interface Props {
   readonly value: unknown;
   /** Highest it gets, in pixels; longer values scroll. */
   readonly maxHeight?: number;
+  /** What is shown beside a value, such as a link to what it names. */
+  readonly linkOf?: (value: unknown) => ReactNode;
 }
 
 /**
  * A JSON value that folds. Only the lines in sight exist, so its size does not matter. Arrow keys go up and down, fold
  * and unfold.
  */
-export function JsonTree({ label, value, maxHeight = 360 }: Props) {
+export function JsonTree({ label, value, maxHeight = 360, linkOf }: Props) {
   const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const [active, setActive] = useState(0);
   const box = useRef<HTMLDivElement>(null);
@@ -109,6 +111,7 @@ export function JsonTree({ label, value, maxHeight = 360 }: Props) {
                 }}
               >
                 <JsonLine row={row} />
+                {row.size !== undefined && linkOf !== undefined && <> {linkOf(row.value)}</>}
               </div>
             );
           })}

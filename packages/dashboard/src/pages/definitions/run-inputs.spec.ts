@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { Schemas } from '@longshore/client';
-import { fillForm, placeErrors, readField, readForm, type FormField } from '../../run-form/form-values.js';
+import {
+  awaitedFile,
+  fillForm,
+  placeErrors,
+  readField,
+  readForm,
+  type FormField,
+} from '../../run-form/form-values.js';
 import { inputFields, limitsOf } from './run-inputs.js';
 
 type InputSpec = Schemas['InputSpec'];
 
+const FILE = '5f0c2b3e-8d1a-4c7b-9e6f-0c1d2e3f4a5b';
 const spec = (type: string, required = false, byDefault: InputSpec['default'] = null): InputSpec => ({
   type,
   required,
@@ -41,6 +49,9 @@ describe('the field of an input', () => {
     ['boolean', 'false', false],
     ['object', '{"a":[1]}', { a: [1] }],
     ['array', '[]', []],
+    ['file', ` ${FILE} `, FILE],
+    ['file', `{"$artifact":{"file":"${FILE}"}}`, { $artifact: { file: FILE } }],
+    ['file', '{"$artifact":{"run":"r","name":"n"}}', { $artifact: { run: 'r', name: 'n' } }],
     ['label', '"x"', 'x'],
     ['label', 'iris', 'iris'],
     ['label', '{a:1}', '{a:1}'],
@@ -60,6 +71,9 @@ describe('the field of an input', () => {
     ['object', '[]', /JSON object, such as/],
     ['object', 'null', /JSON object, such as/],
     ['array', '{}', /JSON array, such as \["a", "b"\]/],
+    ['file', 'train.csv', /the id of one/],
+    ['file', awaitedFile('train.csv'), /wait until it is sent/],
+    ['file', '{"$artifact":"n"}', /the id of one/],
     ['array', 'a, b', /JSON array, such as \["a", "b"\]/],
   ])('of the type %s refuses %j', (type, text, problem) => {
     const read = readField(fieldOf(spec(type)), text);
@@ -92,6 +106,13 @@ describe('the inputs of a run', () => {
       const labelled = { inputs: { text: '', label } };
       assert.deepEqual(readForm(fields, fillForm(fields, labelled)).body, labelled);
     }
+    const [file] = inputFields({ x: spec('file') });
+    assert.ok(file);
+    assert.deepEqual(fillForm([file], { inputs: { x: { $artifact: { file: FILE } } } }), {
+      'inputs.x': FILE,
+    });
+    const ofRun = { inputs: { x: { $artifact: { run: 'r', name: 'n' } } } };
+    assert.deepEqual(readForm([file], fillForm([file], ofRun)).body, ofRun);
     const filled = fillForm(fields, { inputs: { label: 'warm', n: null, other: 1, toString: 1 } });
     assert.deepEqual(
       Object.entries(filled).filter(([, text]) => text !== undefined),

@@ -19,6 +19,7 @@ const KINDS: ReadonlyMap<string, FieldKind> = new Map([
   ['dict', 'object'],
   ['array', 'array'],
   ['list', 'array'],
+  ['file', 'file'],
 ]);
 
 /** The fields of the inputs that a definition declares; what is not entered is not given, and a default takes its place. */

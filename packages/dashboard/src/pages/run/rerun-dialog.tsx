@@ -7,12 +7,14 @@ import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';
+import { givenFiles } from '../../files/file-refs.js';
 import { describeLocal } from '../../lib/local-time.js';
 import { FormRows } from '../../run-form/form-rows.js';
 import { fillForm, type FormField, type Json } from '../../run-form/form-values.js';
 import { requestedOf } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './form.module.css';
+import { GivenFiles } from './run-files.js';
 
 const JSON_NEEDED = 'Enter a JSON object, such as {"a": 1}.';
 const INPUTS: FormField = {
@@ -49,6 +51,7 @@ export function RerunDialog({ onClose, run }: Props) {
   const { op_definition: definition, op_definition_version: version } = run;
   const rows = definition === null ? [[INPUTS], [IMAGE, PRIORITY], [CONSTRAINTS]] : [[INPUTS], [PRIORITY]];
   const fields = rows.flat();
+  const files = givenFiles(run);
   const initial = fillForm(fields, { ...run, constraints: askedConstraints(run) });
   const start = useMutation({
     mutationFn: (changes: Json): Promise<Schemas['OpRun']> =>
@@ -102,6 +105,12 @@ export function RerunDialog({ onClose, run }: Props) {
           <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
         )}
         <FormRows rows={rows} focus="inputs" {...form} />
+        {files.length > 0 && (
+          <section>
+            <h3>Files that it gets</h3>
+            <GivenFiles files={files} />
+          </section>
+        )}
         <p role="alert" className={styles.error}>
           {form.rest}
         </p>

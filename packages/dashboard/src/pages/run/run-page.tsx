@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { Link, useParams } from 'wouter';
 import { ApiError } from '../../api/answers.js';
 import type { Run } from '../../api/use-api.js';
@@ -8,6 +9,8 @@ import { Badge, StateBadge } from '../../components/values/badge.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { LiveDot, type Liveness } from '../../components/values/live-dot.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
+import { Download } from '../../files/file-links.js';
+import { readFileRef, usesFiles } from '../../files/file-refs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount, shortId } from '../../lib/format.js';
 import { containerOf } from '../../run-form/run-fields.js';
@@ -18,6 +21,7 @@ import { LogPanel } from './log/log-panel.js';
 import { RunActions } from './run-actions.js';
 import runDataStyles from './run-data.module.css';
 import { KeyHolders, RunFacts } from './run-facts.js';
+import { RunFiles } from './run-files.js';
 import styles from './run-page.module.css';
 import { RunStanding } from './run-standing.js';
 import { attemptEnds, isEnded } from './run-view.js';
@@ -97,7 +101,7 @@ function Gone({ wasThere }: { readonly wasThere: boolean }) {
 }
 
 const FILTERS = ['attempt', 'tab', 'search', 'type', 'order'] as const;
-const TABS = ['log', 'timeline', 'data', 'container'] as const;
+const TABS = ['log', 'timeline', 'data', 'files', 'container'] as const;
 
 /** What is below the header of a run: how it stands, its facts, its attempts, and the log, timeline or data of one. */
 function RunDetails({ run }: { readonly run: Run }) {
@@ -107,7 +111,8 @@ function RunDetails({ run }: { readonly run: Run }) {
   const asked = Number(filters.attempt);
   const hasAsked = Number.isInteger(asked) && asked >= 1 && asked <= run.current_attempt;
   const attempt = hasAsked ? asked : run.current_attempt;
-  const tab = TABS.find((name) => name === filters.tab) ?? 'log';
+  const hasFiles = usesFiles(run);
+  const tab = TABS.find((name) => name === filters.tab && (name !== 'files' || hasFiles)) ?? 'log';
   const chosen =
     attempt === run.current_attempt ? undefined : attempts?.find((one) => one.attempt === attempt);
   const shown = chosen ?? run;
@@ -144,6 +149,7 @@ function RunDetails({ run }: { readonly run: Run }) {
               label: events === undefined ? 'Timeline' : `Timeline (${formatCount(events.length)})`,
             },
             { value: 'data', label: 'Inputs and outputs' },
+            ...(hasFiles ? [{ value: 'files' as const, label: 'Files' }] : []),
             ...(container === undefined ? [] : [{ value: 'container' as const, label: 'Container' }]),
           ]}
         >
@@ -170,7 +176,8 @@ function RunDetails({ run }: { readonly run: Run }) {
             />
           )}
           {tab === 'container' && <JsonTree label="container" value={container ?? {}} maxHeight={560} />}
-          {tab === 'data' && <RunData inputs={shown.inputs} outputs={shown.outputs} />}
+          {tab === 'files' && <RunFiles run={run} />}
+          {tab === 'data' && <RunData runId={run.id} inputs={shown.inputs} outputs={shown.outputs} />}
         </Tabs>
       </div>
     </div>
@@ -178,21 +185,33 @@ function RunDetails({ run }: { readonly run: Run }) {
 }
 
 interface Props {
+  readonly runId: string;
   readonly inputs: Readonly<Record<string, unknown>>;
   readonly outputs: Readonly<Record<string, unknown>>;
 }
 
 /** What a run was given and what it gave back. */
-function RunData({ inputs, outputs }: Props) {
+function RunData({ runId, inputs, outputs }: Props) {
+  /** What a value stands for, where it is a file. */
+  const linkOf = (value: unknown): ReactNode => {
+    const ref = readFileRef(value, runId);
+    if (ref === undefined) return null;
+    const text = 'file' in ref ? 'file' : ref.name;
+    return (
+      <Download of={ref} label={text}>
+        {text}
+      </Download>
+    );
+  };
   return (
     <div className={runDataStyles.pair}>
       <section>
         <h3>Inputs</h3>
-        <JsonTree label="inputs" value={inputs} maxHeight={560} />
+        <JsonTree label="inputs" value={inputs} maxHeight={560} linkOf={linkOf} />
       </section>
       <section>
         <h3>Outputs</h3>
-        <JsonTree label="outputs" value={outputs} maxHeight={560} />
+        <JsonTree label="outputs" value={outputs} maxHeight={560} linkOf={linkOf} />
       </section>
     </div>
   );
