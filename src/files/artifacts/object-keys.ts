@@ -1,5 +1,6 @@
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { FILES_PREFIX } from '../uploads/file.repository.js';
+import { isRunId } from '../../runs/machine/new-id.js';
 import type { ArtifactTarget } from '../../runs/options/run-artifacts.js';
 import type { FileStore } from '../stores/file-store.js';
 import type { Stores } from '../stores/stores.js';
@@ -34,9 +35,12 @@ export function artifactKey({
 
 /** What has a key; undefined: nothing of ours. */
 export function ownerOf(key: string): ObjectOwner | undefined {
-  if (key.startsWith(FILES_PREFIX)) return { kind: 'file', id: key.slice(FILES_PREFIX.length) };
-  const [, runId, attempt, name] = /^runs\/([0-9a-f-]{36})\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
-  if (runId === undefined || name === undefined) return undefined;
+  if (key.startsWith(FILES_PREFIX)) {
+    const id = key.slice(FILES_PREFIX.length);
+    return isRunId(id) ? { kind: 'file', id } : undefined;
+  }
+  const [, runId, attempt, name] = /^runs\/([^/]+)\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
+  if (runId === undefined || name === undefined || !isRunId(runId)) return undefined;
   return { kind: 'artifact', runId, attempt: Number(attempt), name };
 }
 
