@@ -93,7 +93,7 @@ export class ClaimsController {
     const op = toWorkerOpRunDto(claimed);
     const { run, inputs, options } = claimed;
     if (run.hasFiles === null) return op;
-    const linked = await this.files.service.handOut({ ...run, inputs, options }, workerId, base);
+    const linked = await this.files.handOut({ ...run, inputs, options }, workerId, base);
     return linked && { ...op, ...linked };
   }
 }

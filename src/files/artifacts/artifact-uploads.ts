@@ -5,12 +5,18 @@ import type { ArtifactUploadEntity } from '../../database/entities/artifact.enti
 import { execute, rows } from '../../database/sql/sql.js';
 import type { PartUploads } from '../stores/file-store.js';
 import { Stores } from '../stores/stores.js';
-import { partBytesFor, signParts, type SignedPart } from '../uploads/parts.js';
+import { partBytesFor, signParts, type PartedUpload, type SignedPart } from '../uploads/parts.js';
+import { NoOpenUpload } from './artifacts.errors.js';
 import { artifactKey } from './object-keys.js';
+
+type ArtifactId = Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>;
 
 /** Artifacts that are sent in parts, in the table `artifact_uploads`: of each the upload that was begun last. */
 @Injectable()
 export class ArtifactUploads {
+  /** By their ids, those that the store puts together: a report that is repeated meanwhile waits for the same. */
+  readonly #completing = new Map<string, Promise<unknown>>();
+
   constructor(
     private readonly dataSource: DataSource,
     private readonly stores: Stores,
@@ -23,11 +29,7 @@ export class ArtifactUploads {
   }
 
   /** Begins an upload in parts; an earlier one of the same artifact is given up. @throws StoreUnavailable */
-  async start(
-    artifact: Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>,
-    bytes: number,
-    validS: number,
-  ): Promise<SignedPart[]> {
+  async start(artifact: ArtifactId, bytes: number, validS: number): Promise<SignedPart[]> {
     const parts = this.#parts();
     const { runId, attempt, name } = artifact;
     const key = artifactKey(artifact);
@@ -53,12 +55,41 @@ export class ArtifactUploads {
     return signParts(parts, key, uploadId, { bytes, partBytes, validS });
   }
 
+  /** Parts of the upload that was begun last, from one on. @throws NoOpenUpload */
+  async goOn(artifact: ArtifactId, rest: Omit<PartedUpload, 'partBytes'>): Promise<SignedPart[]> {
+    const uploadId = await this.#find(artifact);
+    const partBytes = partBytesFor(rest.bytes, this.settings.filePartBytes);
+    const signed =
+      uploadId === undefined
+        ? []
+        : await signParts(this.#parts(), artifactKey(artifact), uploadId, { ...rest, partBytes });
+    if (signed.length === 0) throw new NoOpenUpload(artifact.name);
+    return signed;
+  }
+
   /** Makes an object of the parts. @throws PartsRefused, StoreUnavailable */
-  async complete(
-    artifact: Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>,
-    etags: readonly string[],
-  ): Promise<void> {
+  async complete(artifact: ArtifactId, etags: readonly string[]): Promise<void> {
     const { runId, attempt, name } = artifact;
+    const uploadId = await this.#find(artifact);
+    if (uploadId === undefined) return;
+    const completing =
+      this.#completing.get(uploadId) ?? this.#parts().complete(artifactKey(artifact), uploadId, etags);
+    this.#completing.set(uploadId, completing);
+    try {
+      await completing;
+    } finally {
+      this.#completing.delete(uploadId);
+    }
+    await execute(
+      this.dataSource,
+      `delete from artifact_uploads
+        where run_id = $1::uuid and attempt = $2::integer and name = $3::text and upload_id = $4::text`,
+      [runId, attempt, name, uploadId],
+    );
+  }
+
+  /** The upload of an artifact that was begun last; undefined: none is open. */
+  async #find({ runId, attempt, name }: ArtifactId): Promise<string | undefined> {
     const [upload] = await rows<{ uploadId: string }>(
       this.dataSource,
       `select upload_id as "uploadId"
@@ -66,14 +97,7 @@ export class ArtifactUploads {
         where run_id = $1::uuid and attempt = $2::integer and name = $3::text`,
       [runId, attempt, name],
     );
-    if (!upload) return;
-    await this.#parts().complete(artifactKey(artifact), upload.uploadId, etags);
-    await execute(
-      this.dataSource,
-      `delete from artifact_uploads
-        where run_id = $1::uuid and attempt = $2::integer and name = $3::text and upload_id = $4::text`,
-      [runId, attempt, name, upload.uploadId],
-    );
+    return upload?.uploadId;
   }
 
   #parts(): PartUploads {

@@ -5,6 +5,7 @@ import {
   type ArtifactEntity,
   type ArtifactState,
 } from '../../database/entities/artifact.entity.js';
+import { MAX_PARTS } from '../uploads/parts.js';
 import { FilePartsDto, FileUploadDto } from '../uploads/file.dto.js';
 
 /** Names that one request asks URLs for, at most. */
@@ -23,6 +24,11 @@ export class ArtifactUrlsRequestDto {
   @OptionalField()
   @IsJsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER })
   bytes?: number;
+
+  /** With `bytes`: the upload in parts that was begun last goes on from this part, with new URLs; absent: another one begins. */
+  @OptionalField()
+  @IsJsonInteger({ min: 1, max: MAX_PARTS })
+  first_part?: number;
 }
 
 @ApiSchema({ name: 'ArtifactUrls', description: 'Where a worker sends artifacts.' })

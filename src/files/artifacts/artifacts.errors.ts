@@ -1,4 +1,5 @@
-import { DomainError } from '../../common/errors/domain-error.js';
+import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 
 /** What a run wants to get is not there. */
 export class SourceGone extends DomainError {
@@ -11,6 +12,13 @@ export class ArtifactNotFound extends DomainError {
 
   constructor(name: string, runId: string) {
     super(`Run ${runId} has no artifact '${name}'`);
+  }
+}
+
+/** No upload in parts of the artifact is open, or it has no such part. */
+export class NoOpenUpload extends InvalidRequest {
+  constructor(name: string) {
+    super(VALIDATION_FAILED, [`first_part: no upload of '${name}' is open that has this part`]);
   }
 }
 

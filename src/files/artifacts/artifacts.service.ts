@@ -17,7 +17,7 @@ import {
 } from './artifact.dto.js';
 import { ArtifactRepository, type RunWithFiles } from './artifact.repository.js';
 import { ArtifactUploads } from './artifact-uploads.js';
-import { ArtifactNotFound, ArtifactRemoved, ArtifactReplaced } from './artifacts.errors.js';
+import { ArtifactNotFound, ArtifactRemoved, ArtifactReplaced, NoOpenUpload } from './artifacts.errors.js';
 import { objectOf, placeIn, type PlacedArtifact } from './object-keys.js';
 import { leaves } from './reported-artifacts.js';
 import { validSecondsOf } from './source-links.js';
@@ -68,7 +68,7 @@ export class ArtifactsService {
   async urls(
     runId: string,
     fence: Fence,
-    { names, bytes }: ArtifactUrlsRequestDto,
+    { names, bytes, first_part: firstPart }: ArtifactUrlsRequestDto,
     base: string,
   ): Promise<ArtifactUrlsDto> {
     const run = await this.#run(runId);
@@ -79,19 +79,30 @@ export class ArtifactsService {
       leaves(name, out, ofTemplate) ? [] : [`${itemPath('names', at)}: the run leaves nothing of this name`],
     );
     if (bytes !== undefined && names.length > 1) problems.push('bytes is only for one name');
+    if (bytes === undefined && firstPart !== undefined) problems.push('first_part is only with bytes');
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     const urls = await Promise.all(
-      names.map(async (name) => [name, await this.#upload(run, name, bytes, base)] as const),
+      names.map(async (name) => [name, await this.#upload(run, name, { bytes, firstPart }, base)] as const),
     );
     return { urls: Object.fromEntries(urls) };
   }
 
-  async #upload(run: RunWithFiles, name: string, bytes: number | undefined, base: string) {
+  async #upload(
+    run: RunWithFiles,
+    name: string,
+    { bytes, firstPart }: { readonly bytes: number | undefined; readonly firstPart: number | undefined },
+    base: string,
+  ) {
     const validS = validSecondsOf(run);
     const out = showOptions(run.options).artifacts?.out ?? {};
     const artifact = placeIn(out, { runId: run.id, attempt: run.attempt, name });
     if (artifact.store === null && bytes !== undefined && this.uploads.takesParts(bytes))
-      return toFilePartsDto(await this.uploads.start(artifact, bytes, validS));
+      return toFilePartsDto(
+        firstPart === undefined
+          ? await this.uploads.start(artifact, bytes, validS)
+          : await this.uploads.goOn(artifact, { bytes, validS, first: firstPart }),
+      );
+    if (firstPart !== undefined) throw new NoOpenUpload(name);
     const { store, key } = this.#objectOf(artifact);
     return toFileUploadDto(await store.signPut(key, { validS, base }));
   }

@@ -7,8 +7,11 @@ import { replaceAddresses } from '../../runs/options/artifact-references.js';
 import type { FileStore } from '../stores/file-store.js';
 import { ownerOf } from './object-keys.js';
 
-/** An address with a query within a text. */
-const ADDRESS = /https?:\/\/[^\s"'<>?]+\?[^\s"'<>]*/g;
+/** What may have addresses in a text. */
+const WORD = /[^\s"'<>]+/g;
+/** How an address begins, also in JSON, which may have backslashes before slashes. */
+const SCHEME = /https?:(?:\\*\/){2}/gi;
+const SLASH = /\\+\//g;
 /** A text in JSON. */
 const TEXT = /"(?:[^"\\]|\\.)*"/g;
 
@@ -31,7 +34,7 @@ export class Concealment {
   #event(runId: string, event: RunEvent): RunEvent {
     const { msg, effect } = event;
     const payload = REPORT in event.payload ? withoutReport(event.payload) : event.payload;
-    const shownMsg = typeof msg === 'string' ? this.#mask(msg) : msg;
+    const shownMsg = typeof msg === 'string' ? this.text(msg) : msg;
     if (effect.kind === 'COMPLETED') {
       const outputs = effect.outputs && this.#outputs(runId, effect.outputs);
       return {
@@ -43,7 +46,7 @@ export class Concealment {
     }
     const shown = { ...event, msg: shownMsg, payload: this.#maskAll(payload) };
     if (effect.kind !== 'FAILED' || effect.errorMessage === null) return shown;
-    return { ...shown, effect: { ...effect, errorMessage: this.#mask(effect.errorMessage) } };
+    return { ...shown, effect: { ...effect, errorMessage: this.text(effect.errorMessage) } };
   }
 
   #outputs(runId: string, outputs: JsonObject): JsonObject {
@@ -63,20 +66,35 @@ export class Concealment {
   #maskAll(value: JsonObject): JsonObject {
     const text = jsonText(value);
     const masked = text.replace(TEXT, (token) => {
-      const given: unknown = token.includes('http') || token.includes('\\') ? JSON.parse(token) : undefined;
-      const shown = typeof given === 'string' ? this.#mask(given) : given;
+      const given: unknown = /http|\\/i.test(token) ? JSON.parse(token) : undefined;
+      const shown = typeof given === 'string' ? this.text(given) : given;
       return shown === given ? token : JSON.stringify(shown);
     });
     return masked === text ? value : lazyObject(masked);
   }
 
-  #mask(text: string): string {
-    return text.replace(ADDRESS, (address) =>
-      this.#isOurs(address) ? `${address.slice(0, address.indexOf('?'))}?***` : address,
-    );
+  /** A text without queries of our addresses. */
+  text(text: string): string {
+    return text.includes('?') ? text.replace(WORD, (word) => this.#maskWord(word)) : text;
   }
 
-  #isOurs(address: string): boolean {
+  /** Without the query of the first of our addresses and all behind it, but for the backslashes that belong to a quotation mark. */
+  #maskWord(word: string): string {
+    let end = 0;
+    for (const part of word.split('?').slice(0, -1)) {
+      end += part.length + 1;
+      const start = [...part.matchAll(SCHEME)].at(-1)?.index;
+      if (start === undefined || !this.#isOurs(part.slice(start))) continue;
+      let last = word.length;
+      while (word[last - 1] === '\\') last -= 1;
+      return `${word.slice(0, end)}***${word.slice(last)}`;
+    }
+    return word;
+  }
+
+  /** @param text an address without its query */
+  #isOurs(text: string): boolean {
+    const address = text.replaceAll(SLASH, '/');
     if (!URL.canParse(address)) return false;
     const url = new URL(address);
     return [this.main, ...this.others].some((store) => store.keyOf(url) !== undefined);

@@ -1,5 +1,6 @@
 import { Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type { Caller } from '../../auth/access.js';
+import { FilesNotConfigured } from '../../common/errors/domain-error.js';
 import { keyPath } from '../../common/http/validation/problems.js';
 import { readEvent } from '../../runs/machine/run-event.js';
 import type { Command, RunCommand } from '../../runs/machine/run-command.js';
@@ -76,15 +77,24 @@ export class FilesOfRuns implements FileService, OnModuleInit {
     return this.#concealment?.command(runId, command) ?? command;
   }
 
-  findLeft(runId: string, attempt: number, command: Command<'event'>): Promise<LeftFiles> {
-    return this.left.find(runId, attempt, command);
+  async findLeft(runId: string, attempt: number, command: Command<'event'>): Promise<LeftFiles> {
+    const left = await this.left.find(runId, attempt, command);
+    const shown = (text: string | null): string | null =>
+      text === null ? null : (this.#concealment?.text(text) ?? text);
+    const artifacts = left.artifacts.map((artifact) => ({
+      ...artifact,
+      path: shown(artifact.path),
+      contentType: shown(artifact.contentType),
+    }));
+    return { ...left, artifacts };
   }
 
   async handOut(run: HandedOutRun, workerId: string, base: string): Promise<LinkedFields | null> {
     try {
+      this.stores.required();
       return await this.links.link(run, base);
     } catch (error) {
-      if (!(error instanceof SourceGone || error instanceof StoreUnavailable)) throw error;
+      if (!isEndOfRun(error)) throw error;
       await this.#fail(run, workerId, error);
       return null;
     }
@@ -105,9 +115,9 @@ export class FilesOfRuns implements FileService, OnModuleInit {
   async #fail(
     { id, attempt }: HandedOutRun,
     workerId: string,
-    error: SourceGone | StoreUnavailable,
+    error: SourceGone | StoreUnavailable | FilesNotConfigured,
   ): Promise<void> {
-    const cause = error instanceof SourceGone ? 'error' : 'infrastructure';
+    const cause = error instanceof StoreUnavailable ? 'infrastructure' : 'error';
     const { message } = error;
     const event = readEvent({ type: 'FAILED', msg: message, payload: { cause, error_message: message } });
     if ('problems' in event) throw new Error(event.problems.join('; '));
@@ -142,6 +152,13 @@ export class FilesOfRuns implements FileService, OnModuleInit {
       return [`${place}: the API key may not use the store '${name}'`];
     return mode === 'rw' && store.mode === 'ro' ? [`${place}: the store '${name}' is read only`] : [];
   }
+}
+
+/** Whether the files of a run cannot be given, now or at all. */
+function isEndOfRun(error: unknown): error is SourceGone | StoreUnavailable | FilesNotConfigured {
+  return (
+    error instanceof SourceGone || error instanceof StoreUnavailable || error instanceof FilesNotConfigured
+  );
 }
 
 function fileProblem(file: StoredFile | undefined, place: string): string[] {

@@ -47,8 +47,11 @@ export class LeftFilesReader {
     names: ReadonlyMap<string, ReportedArtifact | undefined>,
     out: Readonly<Record<string, ArtifactTarget>>,
   ): Promise<NewArtifact[]> {
-    await this.#completeParts(run, [...names.values()]);
-    await this.stores.required().seal(attemptPrefix(run.runId, run.attempt));
+    const { main } = this.stores;
+    if (main !== null) {
+      await this.#completeParts(run, [...names.values()]);
+      await main.seal(attemptPrefix(run.runId, run.attempt));
+    }
     const turns = new Semaphore(AT_ONCE);
     return Promise.all(
       [...names].map(([name, reported]) =>
@@ -75,7 +78,8 @@ export class LeftFilesReader {
 
   async #head(artifact: PlacedArtifact, reported: ReportedArtifact | undefined): Promise<NewArtifact> {
     const { name, store, key } = artifact;
-    const place = objectOf(this.stores, artifact);
+    // A store that was switched off since the run was created has nothing.
+    const place = this.stores.main === null ? undefined : objectOf(this.stores, artifact);
     const object = await place?.store.head(place.key);
     return {
       name,

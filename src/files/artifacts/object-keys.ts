@@ -1,5 +1,6 @@
 import type { ArtifactEntity } from '../../database/entities/artifact.entity.js';
 import { FILES_PREFIX } from '../uploads/file.repository.js';
+import { isRunId } from '../../runs/machine/new-id.js';
 import type { ArtifactTarget } from '../../runs/options/run-artifacts.js';
 import type { FileStore } from '../stores/file-store.js';
 import type { Stores } from '../stores/stores.js';
@@ -7,8 +8,6 @@ import { targetOf } from './reported-artifacts.js';
 
 /** The part of the store that has what attempts leave. */
 export const RUNS_PREFIX = 'runs/';
-
-const IS_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What an object of the store is. */
 export type ObjectOwner =
@@ -38,11 +37,10 @@ export function artifactKey({
 export function ownerOf(key: string): ObjectOwner | undefined {
   if (key.startsWith(FILES_PREFIX)) {
     const id = key.slice(FILES_PREFIX.length);
-    return IS_ID.test(id) ? { kind: 'file', id } : undefined;
+    return isRunId(id) ? { kind: 'file', id } : undefined;
   }
-  const [, runId = '', attempt, name] = /^runs\/([^/]+)\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
-  if (!IS_ID.test(runId)) return undefined;
-  if (name === undefined) return undefined;
+  const [, runId, attempt, name] = /^runs\/([^/]+)\/([1-9]\d{0,3})\/(.+)$/s.exec(key) ?? [];
+  if (runId === undefined || name === undefined || !isRunId(runId)) return undefined;
   return { kind: 'artifact', runId, attempt: Number(attempt), name };
 }
 

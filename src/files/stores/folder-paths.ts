@@ -108,10 +108,13 @@ export class FolderPaths {
     if (attempt === undefined) return;
     const path = join(this.root, attempt);
     const names = await readdir(path).catch(() => []);
-    if (names.length !== 1 || names[0] !== SEALED) return;
-    await rm(path + OPEN, { recursive: true, force: true });
-    await rm(path, { recursive: true, force: true });
-    await this.#removeEmpty(dirname(path));
+    const takesUploads = names.length === 0 && (await exists(path + OPEN));
+    if (takesUploads || names.some((name) => name !== SEALED)) return;
+    // The sums are those of uploads that came to nothing.
+    for (const one of [path + OPEN, path, this.sums(attempt)]) {
+      await rm(one, { recursive: true, force: true });
+      await this.#removeEmpty(dirname(one));
+    }
   }
 
   async #removeEmpty(folder: string): Promise<void> {

@@ -16,6 +16,8 @@ export interface PartedUpload {
   /** Bytes of each part but the last. */
   readonly partBytes: number;
   readonly validS: number;
+  /** Number of the first part that is signed; absent: 1. */
+  readonly first?: number;
 }
 
 /** As many bytes as each part must have, so that there are not too many. */
@@ -23,14 +25,15 @@ export function partBytesFor(bytes: number, wanted: number): number {
   return Math.max(wanted, Math.ceil(bytes / MAX_PARTS));
 }
 
-/** The requests that send the parts of an upload, in their order. */
+/** The requests that send the parts of an upload from one on, in their order. */
 export function signParts(
   parts: PartUploads,
   key: string,
   uploadId: string,
-  { bytes, partBytes, validS }: PartedUpload,
+  { bytes, partBytes, validS, first = 1 }: PartedUpload,
 ): Promise<SignedPart[]> {
-  const numbers = Array.from({ length: Math.ceil(bytes / partBytes) }, (_, index) => index + 1);
+  const length = Math.max(0, Math.ceil(bytes / partBytes) - first + 1);
+  const numbers = Array.from({ length }, (_, index) => index + first);
   return Promise.all(
     numbers.map(async (number) => {
       const ofPart = Math.min(partBytes, bytes - (number - 1) * partBytes);

@@ -34,15 +34,15 @@ export interface FileService {
   problemsOf(run: NewRun, caller: Pick<Caller, 'stores'> | undefined): Promise<readonly string[]>;
   /** The command without signatures of addresses of the store. */
   conceal(runId: string, command: RunCommand): RunCommand;
-  /** Asks the store what the attempt has left, of which nothing changes afterwards. @throws InvalidRequest, StoreUnavailable */
   /**
    * Where the worker gets the files of a run that it has claimed.
    * @param base address of the service for the worker
-   * @returns null: one of them is not there, and the attempt has ended as FAILED
+   * @returns null: one of them is not there, or there is no store, and the attempt has ended as FAILED
    */
   handOut(run: HandedOutRun, workerId: string, base: string): Promise<LinkedFields | null>;
   /** As a worker sees a run at an attempt; null: it does not hold it so, or the run has no files. @throws SourceGone, StoreUnavailable */
   linkHeld(id: string, holder: Holder, base: string): Promise<HeldFields | null>;
+  /** What the attempt has left in the store; nothing of it changes afterwards. @throws InvalidRequest, StoreUnavailable */
   findLeft(runId: string, attempt: number, command: Command<'event'>): Promise<LeftFiles>;
 }
 
@@ -65,6 +65,22 @@ export class RunFiles {
   /** @throws FilesNotConfigured */
   assertConfigured(): void {
     void this.service;
+  }
+
+  /** As {@link FileService.handOut}. */
+  handOut(run: HandedOutRun, workerId: string, base: string): Promise<LinkedFields | null> {
+    return this.#kept.handOut(run, workerId, base);
+  }
+
+  /** As {@link FileService.findLeft}: without a store, nothing. */
+  findLeft(runId: string, attempt: number, command: Command<'event'>): Promise<LeftFiles> {
+    return this.#kept.findLeft(runId, attempt, command);
+  }
+
+  /** Also for runs of before the store was switched off. */
+  get #kept(): FileService {
+    if (this.#service === undefined) throw new FilesNotConfigured();
+    return this.#service;
   }
 
   /** The command as it may be recorded. */

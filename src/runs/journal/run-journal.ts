@@ -116,7 +116,7 @@ export class RunJournal {
         return effectOf(await this.#submit({ kind: 'change', runId, command: asked, ...options }));
       } catch (error) {
         if (!(error instanceof FilesUnchecked) || command.type !== 'event') throw error;
-        asked = { ...command, left: await this.files.service.findLeft(runId, error.attempt, command) };
+        asked = { ...command, left: await this.files.findLeft(runId, error.attempt, command) };
       }
     }
   }

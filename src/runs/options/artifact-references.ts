@@ -9,12 +9,12 @@ const TEXT = '"(?:[^"\\\\]|\\\\.)*"';
 
 /** An object whose only member is `$artifact`, in JSON. A quotation mark within a text has a backslash before it. */
 const REFERENCE = new RegExp(
-  `\\{\\s*"\\$artifact"\\s*:\\s*(${TEXT}|\\{(?:\\s*${TEXT}\\s*:\\s*${TEXT}\\s*,?)*\\s*\\})\\s*\\}`,
+  `\\{\\s*"\\$artifact"\\s*:\\s*(${TEXT}|\\{(?:\\s*${TEXT}\\s*:\\s*${TEXT}(?:\\s*,)?)*\\s*\\})\\s*\\}`,
   'g',
 );
 
-/** A text that begins like an address, and is not the key of a member. */
-const ADDRESS = /"(https?:(?:[^"\\]|\\.)*)"(?!\s*:)/g;
+/** A text in JSON, with the colon behind the key of a member. Each is passed as a whole: one within another has no quotation marks of its own. */
+const WHOLE_TEXT = new RegExp(`(${TEXT})(\\s*:)?`, 'g');
 
 /** Names of artifacts in a template of outputs, at most. */
 export const MAX_TEMPLATE_NAMES = 100;
@@ -84,8 +84,8 @@ export function replaceAddresses(
   by: (address: string) => JsonValue | undefined,
 ): JsonObject {
   const text = jsonText(value);
-  const replaced = text.replace(ADDRESS, (found) => {
-    const address = parseJson(found);
+  const replaced = text.replace(WHOLE_TEXT, (found, whole: string, colon?: string) => {
+    const address = colon === undefined && whole.startsWith('"http') ? parseJson(whole) : undefined;
     const other = typeof address === 'string' ? by(address) : undefined;
     return other === undefined ? found : JSON.stringify(other);
   });

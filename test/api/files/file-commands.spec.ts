@@ -161,7 +161,17 @@ describe('files on the command line', () => {
     const refused = await typed('run', 'create', 'i', '--in', `/a=@${folder}/new.csv`, '--in', `/b=@${bad}`);
     assert.deepEqual([refused.code, refused.notes], [2, '']);
     assert.match(refused.error, /bad\/l is a link that leads out/);
-    for (const flag of ['/a=', `/a=@${folder}/none`, '/a=/b']) {
+    const pipe = join(folder, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    for (const flag of [
+      '/a=',
+      `/a=@${folder}/none`,
+      '/a=/b',
+      `/a=@${pipe}`,
+      '/a=@/dev/zero',
+      'a=@x',
+      '/a=store:x',
+    ]) {
       assert.equal((await typed('run', 'create', 'i', '--in', flag)).code, 2, flag);
     }
     assert.equal((await typed('run', 'create', 'i', '--out', 'a=/b,requierd')).code, 2);

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -18,44 +16,26 @@ import { currentTime, rows } from '../../../src/database/sql/sql.js';
 import { KEYS } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps, passHours } from '../../support/files/file-steps.js';
+import { useS3Bucket } from '../../support/files/s3-bucket.js';
 import { withClient } from '../../support/programs/python.js';
 import { skipFor } from '../../support/skip.js';
 import { whyNoPython } from '../../support/workers/example-worker.js';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 
-/** It has no types. */
-const S3Server: new (options: object) => { run(): Promise<AddressInfo>; close(): Promise<void> } =
-  createRequire(import.meta.url)('@20minutes/s3rver');
-
 const PART = 5_242_880;
 
 describe('files that clients upload to a bucket', () => {
   let folder: string;
-  let bucket: InstanceType<typeof S3Server>;
-  let port: number;
+  const bucket = useS3Bucket();
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'longshore-bucket-'));
-    const configureBuckets = [{ name: 'files' }];
-    bucket = new S3Server({
-      address: '127.0.0.1',
-      port: 0,
-      silent: true,
-      directory: folder,
-      configureBuckets,
-    });
-    ({ port } = await bucket.run());
+    folder = await mkdtemp(join(tmpdir(), 'longshore-parts-'));
   });
-  afterAll(async () => {
-    await bucket.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   const service = useTestApp(() => ({
     env: {
-      SERVICE_FILES_URL: `s3://files/base?endpoint=http://127.0.0.1:${port}`,
-      AWS_ACCESS_KEY_ID: 'S3RVER',
-      AWS_SECRET_ACCESS_KEY: 'S3RVER',
+      ...bucket.env,
       SERVICE_FILE_PART_BYTES: String(PART),
       SERVICE_FILE_MAX_BYTES: String(10_000 * PART * 2),
     },

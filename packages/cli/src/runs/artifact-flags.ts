@@ -143,7 +143,7 @@ async function readPlace(
   if (store !== undefined) return store;
   const at = place.indexOf('/');
   if (at > 0) return { run: await readRunId(session, place.slice(0, at), env), name: place.slice(at + 1) };
-  if (place !== '' && at < 0) return { file: place };
+  if (/^[0-9a-f-]{36}$/i.test(place)) return { file: place };
   throw usageError(
     `expected ${path}=@FILE, =@FOLDER, =FILE_ID, =RUN/NAME, =store:NAME/KEY or =https://...,sha256=HEX`,
   );

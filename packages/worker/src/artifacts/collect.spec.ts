@@ -1,14 +1,26 @@
 import assert from 'node:assert/strict';
+import {
+  appendFileSync,
+  createReadStream,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { QUICK_CLOCK, SILENT_CLOCK } from '../testing/quick-clocks.js';
 import { RunFault, type EndedFiles } from '../runtime/runtime.js';
-import type { ArtifactTarget, Upload } from '../service-api/run-artifacts.js';
+import type { ArtifactTarget, Upload, UploadRequest } from '../service-api/run-artifacts.js';
 import { FileServer, sha256 } from '../testing/file-server.js';
 import { collect, type Collected, type CollectParts } from './collect.js';
 
 let store: FileServer;
-let asked: { names: readonly string[]; bytes: number | undefined }[] = [];
+let asked: UploadRequest[] = [];
 let notes: string[] = [];
 let partBytes = Infinity;
 
@@ -18,7 +30,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-function uploadOf(name: string, bytes: number | undefined): Upload {
+function uploadOf(name: string, bytes: number | undefined, firstPart = 1): Upload {
   const request = (part: string) => ({
     method: 'PUT',
     url: store.urlOf(`/${name}${part}?try=${asked.length}`.replace('?', '%3F')),
@@ -27,16 +39,18 @@ function uploadOf(name: string, bytes: number | undefined): Upload {
   if (bytes === undefined || bytes <= partBytes) return { kind: 'whole', request: request('') };
   const count = Math.ceil(bytes / partBytes);
   const sizes = Array.from({ length: count }, (_, index) => Math.min(partBytes, bytes - index * partBytes));
-  return { kind: 'parts', parts: sizes.map((size, index) => ({ ...request(`.${index + 1}`), bytes: size })) };
+  const signed = sizes.map((size, index) => ({ ...request(`.${index + 1}`), bytes: size }));
+  return { kind: 'parts', parts: signed.slice(firstPart - 1) };
 }
 
 const parts: CollectParts = {
   clock: QUICK_CLOCK,
   random: () => 0,
   log: { clock: SILENT_CLOCK, note: (text) => void notes.push(text) },
-  getUploads: async (names, bytes) => {
-    asked.push({ names, bytes });
-    return Object.fromEntries(names.map((name) => [name, uploadOf(name, bytes)]));
+  getUploads: async (request) => {
+    const { names, bytes, first_part: firstPart } = request;
+    asked.push(request);
+    return Object.fromEntries(names.map((name) => [name, uploadOf(name, bytes, firstPart)]));
   },
 };
 
@@ -161,7 +175,10 @@ describe('what a run leaves', () => {
       content.subarray(4_000_000, 8_000_000),
       content.subarray(8_000_000),
     ];
-    assert.deepEqual(asked.at(-1), { names: ['big'], bytes: 9_000_000 });
+    assert.deepEqual(asked.slice(1), [
+      { names: ['big'], bytes: 9_000_000 },
+      { names: ['big'], bytes: 9_000_000, first_part: 2 },
+    ]);
     assert.deepEqual(stored, [
       {
         name: 'big',
@@ -173,6 +190,61 @@ describe('what a run leaves', () => {
       },
     ]);
     assert.equal(store.requests.length, 4);
+  });
+
+  it('goes in parts whose URLs expire before all are sent, and not in parts of other sizes', async () => {
+    partBytes = 2_000_000;
+    const content = Buffer.alloc(6_000_000, 'each part differs');
+    let [newest, left] = [0, 1];
+    store.onRequest = () => {
+      if (asked.length > newest) [newest, left] = [asked.length, 1];
+      left -= 1;
+      return left < 0 ? { status: 403 } : undefined;
+    };
+    const { stored } = await collectAll({ big: { path: '/big' } }, { '/big': content });
+    assert.deepEqual(
+      [stored[0]?.sha256, stored[0]?.etags?.length, asked.map(({ first_part: part }) => part)],
+      [sha256(content), 3, [undefined, undefined, 2, 3]],
+    );
+    store.onRequest = () => {
+      partBytes = 4_000_000;
+      return { status: 403 };
+    };
+    await assert.rejects(
+      collectAll({ big: { path: '/big' } }, { '/big': content }),
+      /its parts have changed/,
+    );
+  });
+
+  it('is what a growing file had when it was opened, and nothing of one that has become shorter', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collect-'));
+    const path = join(folder, 'log');
+    const collectIt = (change: () => void): Promise<Collected> => {
+      writeFileSync(path, 'x'.repeat(3_000_000));
+      const files: EndedFiles = {
+        open: async () => {
+          const bytes = statSync(path).size;
+          change();
+          return { bytes, content: createReadStream(path, { fd: openSync(path, 'r') }) };
+        },
+        async *list() {},
+      };
+      const out = { log: { path: '/log', isRequired: true, isAlways: false } };
+      return collect(out, true, files, parts, new AbortController().signal);
+    };
+    try {
+      const { stored } = await collectIt(() => appendFileSync(path, 'y'.repeat(1_000_000)));
+      assert.deepEqual([stored[0]?.bytes, stored[0]?.sha256], [3_000_000, sha256('x'.repeat(3_000_000))]);
+      assert.deepEqual(Object.values(objects()), ['x'.repeat(3_000_000)]);
+      store.objects.clear();
+      await assert.rejects(
+        collectIt(() => truncateSync(path, 1_000)),
+        /the file has (become shorter|changed)/,
+      );
+      assert.deepEqual(objects(), {});
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it('may be 1,000 files of a run, with paths of 512 bytes without control characters', async () => {

@@ -4,7 +4,7 @@ import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { isPattern } from '@longshore/common/path-parts';
 import { Semaphore } from '@longshore/common/semaphore';
 import { RunFault, type EndedFiles, type OpenedFile } from '../runtime/runtime.js';
-import { type RunArtifacts, type StoredArtifact, type Upload } from '../service-api/run-artifacts.js';
+import type { RunArtifacts, StoredArtifact, Upload, UploadRequest } from '../service-api/run-artifacts.js';
 import { FILES_AT_ONCE } from './fetch-sources.js';
 import { inParallel } from './in-parallel.js';
 import { parsePattern } from './pattern.js';
@@ -21,10 +21,7 @@ const NAMES_AT_ONCE = 100;
 const MAY_BE_PARTS = 5 * 2 ** 20;
 
 /** Asks the service for fresh URLs. @throws Error when it refuses */
-export type GetUploads = (
-  names: readonly string[],
-  bytes?: number,
-) => Promise<Readonly<Record<string, Upload>>>;
+export type GetUploads = (request: UploadRequest) => Promise<Readonly<Record<string, Upload>>>;
 
 export interface CollectParts extends UploadParts {
   readonly getUploads: GetUploads;
@@ -62,7 +59,7 @@ export async function collect(
   const stored: (StoredArtifact | null)[] = [];
   for (let from = 0; from < leaving.length; from += NAMES_AT_ONCE) {
     const some = leaving.slice(from, from + NAMES_AT_ONCE);
-    const uploads = await parts.getUploads(some.map(({ name }) => name));
+    const uploads = await parts.getUploads({ names: some.map(({ name }) => name) });
     stored.push(
       ...(await inParallel(some, signal, (one, stop) =>
         turns.run(() => store(one, uploads[one.name], files, parts, stop)),
@@ -140,8 +137,12 @@ export async function storeFile(
   signal: AbortSignal,
 ): Promise<StoredArtifact> {
   const { name, path, bytes, open } = file;
-  const fresh = async (): Promise<Upload> => {
-    const { [name]: upload } = await parts.getUploads([name], bytes > MAY_BE_PARTS ? bytes : undefined);
+  const fresh = async (firstPart?: number): Promise<Upload> => {
+    const { [name]: upload } = await parts.getUploads({
+      names: [name],
+      ...(bytes > MAY_BE_PARTS && { bytes }),
+      ...(firstPart !== undefined && { first_part: firstPart }),
+    });
     if (upload === undefined) throw new Error(`the service has given no URL for '${name}'`);
     return upload;
   };

@@ -19,17 +19,22 @@ const MAX_REDIRECTS = 5;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 /** 4xx answers that allow a retry. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
+/** Answers of stores to a URL that has expired, or was signed by a session that has. */
+const EXPIRED: ReadonlySet<number> = new Set([400, 401, 403]);
 /** Bytes after which the space on the disk is looked at again. */
 const ROOM_EVERY = 64 * 2 ** 20;
 
 /** What no worker could fetch: the run would fail everywhere. */
 export class NotFetched extends Error {}
 
+/** The store refuses the URL. */
+class UrlRefused extends NotFetched {}
+
 /** What is to be fetched. */
 export interface Wanted {
   readonly url: string;
-  /** Whether the URL is a user's: only public addresses, over https. */
-  readonly isForeign: boolean;
+  /** Gives a URL for one that has expired; null: the URL is a user's: only public addresses, over https. */
+  readonly renew: (() => Promise<string>) | null;
   /** Null: not known. */
   readonly bytes: number | null;
   /** Null: not known. */
@@ -50,7 +55,7 @@ export function fetchAddresses(networks: string | null): PublicAddresses {
 }
 
 /**
- * Fetches a file to the disk of the worker, resumed where a connection broke.
+ * Fetches a file to the disk of the worker, resumed where a connection broke, with a new URL when the store refuses the one there was.
  * @param count gets the number of bytes that are there
  * @throws NotFetched when it is not there, has another checksum or must not be fetched
  * @throws Error with the reason when the store is away for all tries, or the disk is full
@@ -65,13 +70,22 @@ export async function download(
   try {
     const state = new Receiving(file, cache, wanted, count);
     const backoff = new Backoff(RETRY, random);
-    for (let tries = 1; ; tries++) {
+    const { renew } = wanted;
+    let { url } = wanted;
+    /** What was there when the URL was new. */
+    let newAt = -1;
+    for (;;) {
       try {
-        await receive(wanted, addresses, state, signal);
+        await receive(url, renew === null ? addresses : null, state, signal);
         break;
       } catch (error) {
         signal.throwIfAborted();
-        if (tries === TRIES || isFinal(error)) throw error;
+        if (error instanceof UrlRefused && renew !== null && state.bytes > newAt) {
+          newAt = state.bytes;
+          url = await renew();
+          continue;
+        }
+        if (backoff.failures === TRIES - 1 || isFinal(error)) throw error;
       }
       await clock.sleep(backoff.nextMs(), signal);
       signal.throwIfAborted();
@@ -152,12 +166,12 @@ class Receiving {
 
 /** Tries once. */
 async function receive(
-  { url, isForeign }: Wanted,
-  addresses: PublicAddresses,
+  url: string,
+  addresses: PublicAddresses | null,
   state: Receiving,
   signal: AbortSignal,
 ): Promise<void> {
-  const answer = await request(url, isForeign ? addresses : null, rangeOf(state), signal);
+  const answer = await request(url, addresses, rangeOf(state), signal);
   const { statusCode: status, headers, body } = answer;
   if (status === 206 && startOf(headers) === state.bytes) {
     for await (const chunk of body) await state.write(Buffer.from(chunk));
@@ -175,6 +189,7 @@ async function receive(
     await state.restart();
     throw new Error(`the store gives no rest of it (HTTP ${status})`);
   }
+  if (EXPIRED.has(status)) throw new UrlRefused(`its store answers HTTP ${status}`);
   const isFault = status >= 300 && status < 500 && !RETRYABLE.has(status);
   throw new (isFault ? NotFetched : Error)(
     status === 404 || status === 410

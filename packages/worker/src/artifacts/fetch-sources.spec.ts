@@ -37,6 +37,7 @@ let folder = '';
 let store: FileServer;
 let cache: FileCache;
 let notes: string[] = [];
+const OTHERS = { clock: QUICK_CLOCK, random: () => 0, getSources: () => assert.fail() };
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'fetch-'));
@@ -64,7 +65,7 @@ function fetchAll(
   signal = going,
   networks: string | null = null,
 ): Promise<Fetched> {
-  const parts = { cache, addresses: fetchAddresses(networks), clock: QUICK_CLOCK, random: () => 0 };
+  const parts = { cache, addresses: fetchAddresses(networks), ...OTHERS };
   return fetchSources(sources, parts, { clock: SILENT_CLOCK, note: (text) => void notes.push(text) }, signal);
 }
 
@@ -112,7 +113,7 @@ describe('files of a run', () => {
       if ((tries += 1) > 1) void clock.pass(10_000);
       return tries < 4 ? { breakAfter: 60_000 } : undefined;
     };
-    const parts = { cache, addresses: fetchAddresses(null), clock: QUICK_CLOCK, random: () => 0 };
+    const parts = { cache, addresses: fetchAddresses(null), ...OTHERS };
     const log = { clock, note: (text: string) => void notes.push(text) };
     await fetchSources({ '/a': stored('/data') }, parts, log, going);
     assert.match(notes[0] ?? '', /^fetching \/a: (?:60|120|180)000 of 300000 bytes$/);

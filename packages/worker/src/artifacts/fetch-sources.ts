@@ -5,7 +5,7 @@ import { foldersOf } from '@longshore/common/path-parts';
 import { Semaphore } from '@longshore/common/semaphore';
 import { BrokenTar } from '../runtime/tar-entries.js';
 import { RunFault, type FetchedEntry, type FetchedSource } from '../runtime/runtime.js';
-import type { ArtifactSource, NamedFile, RunArtifacts } from '../service-api/run-artifacts.js';
+import type { ArtifactSource, NamedFile, RunArtifacts, SignedFile } from '../service-api/run-artifacts.js';
 import { planUnpack, unpackedEntries } from './archive/unpack.js';
 import { download, NotFetched, type DownloadParts, type Wanted } from './download.js';
 import type { StagedFile } from './file-cache.js';
@@ -14,6 +14,18 @@ import { withProgress, type TransferLog } from './progress.js';
 
 /** Files of one run that are on their way at a time. */
 export const FILES_AT_ONCE = 4;
+
+export interface FetchParts extends DownloadParts {
+  /** The files of the run, with fresh URLs. What it throws ends the fetching as it is. */
+  readonly getSources: () => Promise<RunArtifacts['in']>;
+}
+
+/** The service was not asked for fresh URLs, or has not given them. */
+class NotAsked extends Error {
+  constructor(readonly reason: unknown) {
+    super();
+  }
+}
 
 /** What is fetched for a run. */
 export interface Fetched {
@@ -29,7 +41,7 @@ export interface Fetched {
  */
 export async function fetchSources(
   sources: RunArtifacts['in'],
-  parts: DownloadParts,
+  parts: FetchParts,
   log: TransferLog,
   signal: AbortSignal,
 ): Promise<Fetched> {
@@ -52,14 +64,14 @@ class Fetching {
   private readonly turns = new Semaphore(FILES_AT_ONCE);
 
   constructor(
-    private readonly parts: DownloadParts,
+    private readonly parts: FetchParts,
     private readonly log: TransferLog,
   ) {}
 
   async fetch(path: string, source: ArtifactSource, signal: AbortSignal): Promise<FetchedSource> {
     const { get } = source;
     if (get !== null && 'length' in get) return this.fetchFolder(path, get, signal);
-    const file = await this.fetchFile(path, wantedOf(path, source), signal);
+    const file = await this.fetchFile(path, this.wantedOf(path, source), signal);
     if (!source.isUnpacked) return { path, kind: 'file', entries: () => filesOf([{ name: '', file }]) };
     try {
       const plan = await planUnpack(file.path, signal);
@@ -82,9 +94,36 @@ class Fetching {
     const files = await inParallel(get, signal, async (one, stop) => {
       const place = posix.join(path, one.name);
       if (!place.startsWith(`${path}/`)) throw notFetched(place, 'it is not below the path');
-      return { name: one.name, file: await this.fetchFile(place, { ...one, isForeign: false }, stop) };
+      const renew = this.renewing(path, (now) => linksOf(now).find(({ name }) => name === one.name));
+      return { name: one.name, file: await this.fetchFile(place, { ...one, renew }, stop) };
     });
     return { path, kind: 'folder', entries: () => filesOf(files) };
+  }
+
+  private wantedOf(path: string, { get, url, sha256 }: ArtifactSource): Wanted {
+    if (get !== null && !('length' in get)) {
+      const renew = this.renewing(path, (now) =>
+        now.get !== null && 'url' in now.get ? now.get : undefined,
+      );
+      return { ...get, sha256: sha256 ?? get.sha256, renew };
+    }
+    if (url === null) throw notFetched(path, noUrl().message);
+    return { url, bytes: null, sha256, renew: null };
+  }
+
+  /** @param find the file in its source */
+  private renewing(
+    path: string,
+    find: (source: ArtifactSource) => SignedFile | undefined,
+  ): () => Promise<string> {
+    return async () => {
+      const { [path]: source } = await this.parts.getSources().catch((reason: unknown) => {
+        throw new NotAsked(reason);
+      });
+      const file = source && find(source);
+      if (file === undefined) throw noUrl();
+      return file.url;
+    };
   }
 
   private fetchFile(path: string, wanted: Wanted, signal: AbortSignal): Promise<StagedFile> {
@@ -103,6 +142,7 @@ class Fetching {
           });
         } catch (error) {
           signal.throwIfAborted();
+          if (error instanceof NotAsked) throw error.reason;
           if (error instanceof NotFetched) throw notFetched(path, error.message);
           const why = errorText(error) || errorCode(error);
           throw new Error(`The file for '${path}' could not be fetched: ${why}`, { cause: error });
@@ -121,10 +161,13 @@ class Fetching {
   }
 }
 
-function wantedOf(path: string, { get, url, sha256 }: ArtifactSource): Wanted {
-  if (get !== null && !('length' in get)) return { ...get, sha256: sha256 ?? get.sha256, isForeign: false };
-  if (url === null) throw notFetched(path, 'the service has given no URL for it');
-  return { url, bytes: null, sha256, isForeign: true };
+/** Those of a folder. */
+function linksOf({ get }: ArtifactSource): readonly NamedFile[] {
+  return get !== null && 'length' in get ? get : [];
+}
+
+function noUrl(): NotFetched {
+  return new NotFetched('the service has given no URL for it');
 }
 
 function notFetched(path: string, why: string): RunFault {

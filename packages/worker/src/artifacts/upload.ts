@@ -19,12 +19,12 @@ export interface SentFile {
   readonly bytes: number;
   /** From its beginning. Null: it is gone. */
   open(): Promise<OpenedFile | null>;
-  /** Fresh URLs. */
-  fresh(): Promise<Upload>;
+  /** Fresh URLs. @param firstPart of an upload in parts: it goes on from this one */
+  fresh(firstPart?: number): Promise<Upload>;
 }
 
 /**
- * Sends a file, in one piece or in parts, each five times at most: a whole file with a new URL each time, a part with its own.
+ * Sends a file, in one piece or in parts, each five times at most and with a new URL each time.
  * @param count gets the number of bytes that are sent
  * @throws Error with the reason when the store does not take it
  */
@@ -45,7 +45,19 @@ export async function send(
     return { sha256: sending.end() };
   }
   const etags: string[] = [];
-  for (const part of upload.parts) etags.push(await sending.sendPiece(part, part.bytes, async () => part));
+  let rest = upload.parts;
+  for (let [part] = rest; part !== undefined; [part] = rest) {
+    const again = async (): Promise<SignedRequest> => {
+      const fresh = await file.fresh(etags.length + 1);
+      const [first, ...others] = fresh.kind === 'parts' ? fresh.parts : [];
+      if (first?.bytes !== part?.bytes || others.length !== rest.length - 1)
+        throw new Error(`The artifact '${file.name}' could not be stored: its parts have changed`);
+      rest = [first, ...others];
+      return first;
+    };
+    etags.push(await sending.sendPiece(part, part.bytes, again));
+    rest = rest.slice(1);
+  }
   return { sha256: sending.end(), etags };
 }
 
@@ -163,7 +175,7 @@ async function put(
   try {
     const answer = await request(url, {
       method: method === 'POST' ? 'POST' : 'PUT',
-      headers: { 'user-agent': 'longshore-worker', ...headers, 'content-length': String(bytes) },
+      headers: { 'user-agent': 'longshore-worker', ...inLowerCase(headers), 'content-length': String(bytes) },
       body,
       signal: AbortSignal.any([stop, silence.signal]),
       headersTimeout: 0,
@@ -178,6 +190,11 @@ async function put(
   } finally {
     silence.end();
   }
+}
+
+/** A header that comes in two ways of writing would be sent twice. */
+function inLowerCase(headers: SignedRequest['headers']): SignedRequest['headers'] {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** Ends an upload in which nothing moves for long. The system buffers some megabytes, which the store may take their time for. */

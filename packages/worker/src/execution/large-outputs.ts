@@ -11,7 +11,7 @@ export async function keepOutputs(
   signal: AbortSignal,
 ): ReturnType<LargeOutputs['keep']> {
   try {
-    const { [LARGE_OUTPUTS]: first } = await storing.getUploads([LARGE_OUTPUTS]);
+    const { [LARGE_OUTPUTS]: first } = await storing.getUploads({ names: [LARGE_OUTPUTS] });
     return async (text) => {
       const open = async () => ({ bytes: text.length, content: Readable.from([text]) });
       const file = { name: LARGE_OUTPUTS, path: 'output.json', bytes: text.length, open };

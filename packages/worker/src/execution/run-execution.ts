@@ -336,8 +336,8 @@ export abstract class RunExecution {
   /** How files of the run are sent to its store. */
   protected get storing(): CollectParts {
     const { clock, random } = this.shared.context;
-    const getUploads: CollectParts['getUploads'] = (names, bytes) =>
-      this.requests.getUploads(this.attempt, names, bytes);
+    const getUploads: CollectParts['getUploads'] = (request) =>
+      this.requests.getUploads(this.attempt, request);
     return { clock, random, getUploads, log: this.transferLog };
   }
 

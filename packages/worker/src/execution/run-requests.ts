@@ -11,7 +11,7 @@ import {
   type TimelineEntry,
   type RunOwnership,
 } from '../service-api/service-api.js';
-import type { Upload } from '../service-api/run-artifacts.js';
+import type { RunArtifacts, Upload, UploadRequest } from '../service-api/run-artifacts.js';
 import type { WorkerContext } from '../worker-context.js';
 import { Refused } from './outcome.js';
 import { Stopped, type StopSignal } from './stop-signal.js';
@@ -61,6 +61,11 @@ export class RunRequests {
     return answer.value;
   }
 
+  /** The files that the run gets, with fresh URLs. @throws as {@link getRun} */
+  async getSources(attempt: number | null): Promise<RunArtifacts['in']> {
+    return (await this.getRun(attempt)).artifacts?.in ?? {};
+  }
+
   /**
    * Reads the newest entries of the run's timeline until there is an answer. Empty when there is none that can be read.
    * @throws Stopped when the execution is stopped
@@ -104,17 +109,14 @@ export class RunRequests {
 
   /**
    * Asks for fresh URLs to which the run's files go, until there is an answer.
-   * @param bytes of the one name
    * @throws Stopped when the attempt is lost or the execution is stopped
    * @throws Refused when the service refuses, or has no store
    */
   async getUploads(
     attempt: number | null,
-    names: readonly string[],
-    bytes?: number,
+    request: UploadRequest,
   ): Promise<Readonly<Record<string, Upload>>> {
     const { api, workerId } = this.context;
-    const request = { names, ...(bytes !== undefined && { bytes }) };
     const answer = await this.untilAnswered('where the files of the run go', async () => {
       const given = await api.getUploads(this.claimed.id, request, { workerId, attempt });
       if (given.kind === 'unreachable' && NO_STORE.test(given.reason)) throw new Refused(given.reason);

@@ -163,8 +163,8 @@ export class ContainerExecution extends RunExecution {
     const over = new AbortController();
     if (Object.keys(sources).length > 0)
       void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
-    const { signal } = this.stopSignal;
-    const fetching = fetchSources(sources, { ...context, ...files }, this.transferLog, signal);
+    const parts = { ...context, ...files, getSources: () => this.requests.getSources(this.attempt) };
+    const fetching = fetchSources(sources, parts, this.transferLog, this.stopSignal.signal);
     return this.trace
       .step('fetch files', () => untilFetched(fetching, this.stopSignal))
       .finally(() => over.abort());

@@ -16,7 +16,7 @@ import {
   readSecrets,
   readTimeline,
 } from './read-answers.js';
-import { readUploads, type Upload } from './run-artifacts.js';
+import { readUploads, type Upload, type UploadRequest } from './run-artifacts.js';
 import { ask, NOT_MODIFIED, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
@@ -228,7 +228,7 @@ export class HttpServiceApi implements ServiceApi {
 
   getUploads(
     runId: string,
-    request: { readonly names: readonly string[]; readonly bytes?: number },
+    request: UploadRequest,
     holder: RunHolder,
   ): Promise<Answer<Readonly<Record<string, Upload>>>> {
     const params = {

@@ -64,6 +64,15 @@ export interface SignedRequest {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** Names of files that are to be sent. */
+export interface UploadRequest {
+  readonly names: readonly string[];
+  /** Of the one name, which may then go in parts; absent: each goes in one piece. */
+  readonly bytes?: number;
+  /** Of the upload in parts that was begun last, which goes on from there; absent: another one begins. */
+  readonly first_part?: number;
+}
+
 /** How a file is sent to its store: in one piece, or in parts of so many bytes, in their order. */
 export type Upload =
   | { readonly kind: 'whole'; readonly request: SignedRequest }

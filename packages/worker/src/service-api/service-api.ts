@@ -4,7 +4,7 @@ import { capabilitiesOfConstraints, capabilitiesOfOption } from '@longshore/comm
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { toWireConstraints, type Constraints } from './constraints.js';
-import type { RunArtifacts, Upload } from './run-artifacts.js';
+import type { RunArtifacts, Upload, UploadRequest } from './run-artifacts.js';
 
 /**
  * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again, or of a proxy that
@@ -325,11 +325,10 @@ export interface ServiceApi {
   getSecrets(runId: string, holder: RunHolder): Promise<Answer<RunSecrets>>;
   /**
    * Signs uploads of what the run gives, anew each time. An older service, and one without a store, refuses or is unreachable.
-   * @param bytes of the one name, which may then go in parts; absent: each goes in one piece
    */
   getUploads(
     runId: string,
-    request: { readonly names: readonly string[]; readonly bytes?: number },
+    request: UploadRequest,
     holder: RunHolder,
   ): Promise<Answer<Readonly<Record<string, Upload>>>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;

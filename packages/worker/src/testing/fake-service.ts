@@ -1,6 +1,6 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import { readContainer } from '../service-api/read-answers.js';
-import type { Upload } from '../service-api/run-artifacts.js';
+import type { Upload, UploadRequest } from '../service-api/run-artifacts.js';
 import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
 import type { FakeRun } from './fake-run.js';
@@ -227,7 +227,7 @@ export class FakeService implements ServiceApi {
 
   getUploads(
     runId: string,
-    request: { readonly names: readonly string[]; readonly bytes?: number },
+    request: UploadRequest,
     holder: RunHolder,
   ): Promise<Answer<Readonly<Record<string, Upload>>>> {
     const call = { what: 'getUploads', runId, names: request.names } as const;

@@ -1,4 +1,4 @@
-import type { Upload } from '../service-api/run-artifacts.js';
+import type { Upload, UploadRequest } from '../service-api/run-artifacts.js';
 import type { Answer, RunHolder } from '../service-api/service-api.js';
 import type { FakeRun } from './fake-run.js';
 
@@ -9,7 +9,7 @@ export type SignUpload = (runId: string, name: string, bytes?: number) => Upload
 export function signUploads(
   sign: SignUpload | null,
   run: FakeRun | undefined,
-  { names, bytes }: { readonly names: readonly string[]; readonly bytes?: number },
+  { names, bytes }: UploadRequest,
   { workerId, attempt }: RunHolder,
 ): Answer<Readonly<Record<string, Upload>>> {
   if (sign === null)

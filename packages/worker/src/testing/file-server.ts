@@ -21,6 +21,8 @@ export class FileServer {
   readonly objects = new Map<string, Buffer>();
   readonly requests: StoreRequest[] = [];
   onRequest: (request: StoreRequest) => StoreFault | undefined = () => undefined;
+  /** Until when it answers nothing. */
+  held: Promise<unknown> = Promise.resolve();
 
   private constructor(private readonly server: http.Server) {}
 
@@ -53,6 +55,7 @@ export class FileServer {
     const received = { method, url, headers };
     this.requests.push(received);
     const fault = this.onRequest(received);
+    await this.held;
     const path = new URL(url, 'http://store').pathname;
     if (fault !== undefined && 'status' in fault) {
       request.resume();

@@ -30,32 +30,32 @@ export class ObjectRemovalJob {
     everyMs: 5 * MINUTE,
   })
   async run({ now, stop }: JobRun): Promise<number> {
-    return this.stores.main === null ? 0 : this.runOnce(await now(), stop);
+    return this.runOnce(await now(), stop);
   }
 
-  /** One pass; several processes may run it at the same time. @returns how many runs, artifacts and uploads it has looked at */
+  /** One pass; several processes may run it at the same time. Without a store, only runs are made ready for their removal. @returns how many runs, artifacts and uploads it has looked at */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const { main } = this.stores;
-    if (main === null) return 0;
     const { fileRetentionDays: days } = this.settings;
-    const steps = [
-      () => this.#cleanUp(main, now),
-      () => this.#abortUploads(main, new Date(now.getTime() - UPLOAD_MS)),
-      ...(days > 0 ? [() => this.#removeOld(main, new Date(now.getTime() - days * DAY_MS), now)] : []),
-    ];
+    const steps = [() => this.#cleanUp(main, now)];
+    if (main !== null) {
+      steps.push(() => this.#abortUploads(main, new Date(now.getTime() - UPLOAD_MS)));
+      if (days > 0) steps.push(() => this.#removeOld(main, new Date(now.getTime() - days * DAY_MS), now));
+    }
     let looked = 0;
     for (const step of steps) looked += await inBatches(PER_PAGE, stop, () => paced(stop, step));
     return looked;
   }
 
-  async #cleanUp(store: FileStore, now: Date): Promise<number> {
+  /** @param store null: it was switched off, and the sweep finds what it has when it is there again */
+  async #cleanUp(store: FileStore | null, now: Date): Promise<number> {
     const due = await this.removals.listDue(now);
     for (const run of due) {
       if (run.removesAll && run.isAwaited) {
         await this.removals.postpone(run, new Date(now.getTime() + HOUR_MS));
         continue;
       }
-      if (run.attempt === null || run.hasEnded) await removeObjects(store, run);
+      if (store !== null && (run.attempt === null || run.hasEnded)) await removeObjects(store, run);
       await this.removals.settle(run);
     }
     return due.length;

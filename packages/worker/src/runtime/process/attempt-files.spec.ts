@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   linkSync,
   mkdirSync,
@@ -89,7 +90,7 @@ const list = async (folder: string): Promise<string[]> => {
 };
 
 describe('what a process leaves', () => {
-  it('are regular files alone: links, what is behind them, and further names of files are missing', async () => {
+  it('are regular files alone: links, what is behind them, further names of files, and pipes are missing', async () => {
     writeFileSync(join(base, 'host'), 'of the host');
     mkdirSync(join(root, 'out/deep'), { recursive: true });
     writeFileSync(join(root, 'out/deep/a'), 'abc');
@@ -98,6 +99,7 @@ describe('what a process leaves', () => {
     symlinkSync('deep', join(root, 'out/folder'));
     symlinkSync(base, join(root, 'away'));
     linkSync(join(base, 'host'), join(root, 'out/second'));
+    execFileSync('mkfifo', [join(root, 'out/fifo')]);
     assert.deepEqual(
       await Promise.all(
         [
@@ -109,9 +111,10 @@ describe('what a process leaves', () => {
           '/out',
           '/none',
           '/out/second',
+          '/out/fifo',
         ].map(read),
       ),
-      ['3 abc', '0 ', null, null, null, null, null, null],
+      ['3 abc', '0 ', null, null, null, null, null, null, null],
     );
     assert.deepEqual(
       (await list('/out')).filter((name) => name !== 'second'),

@@ -299,20 +299,4 @@ describe('a worker', () => {
     assert.deepEqual(runtime.adoptions[0]?.folders, ['/out']);
     assert.equal(service.logs.texts('run-1')[0], 'at http://service/x?***');
   });
-
-  it('goes on with its heartbeats while files move', async () => {
-    const harness = makeHarness({ filesFolder: join(folder, 'files') });
-    store.objects.set('/big', Buffer.alloc(30_000_000, 'x'));
-    const artifacts = { in: { '/a': source('/big'), '/b': source('/csv') }, out: {} };
-    harness.service.add('run-1', { artifacts });
-    await harness.start();
-    const before = harness.service.callsOf('heartbeat').length;
-    await harness.clock.until(
-      'heartbeats',
-      () => harness.service.callsOf('heartbeat').length > before + 2,
-      500,
-    );
-    (await harness.container()).end(0);
-    await harness.end();
-  });
 });
