@@ -15,6 +15,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import type { EngineJob } from '../launcher/engine.js';
+import { fetchAddresses } from '@longshore/worker/artifacts/download';
+import { FileCache } from '@longshore/worker/artifacts/file-cache';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '../testing/job-spec.js';
@@ -60,7 +62,9 @@ describe('the engine of Slurm', () => {
     });
     // Without a Slurm of this machine.
     const env = { PATH: join(base, 'bin') };
-    options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
+    const files = { cache: new FileCache(join(base, 'files'), 0), addresses: fetchAddresses(null) };
+    const log = new MemoryLog();
+    options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log, env, files };
     engine = new SlurmEngine(options);
     await engine.open();
   });
