@@ -62,7 +62,7 @@ export const ARTIFACTS_FOLDER = 'artifacts';
 
 /** Makes the folder of an attempt. What it has is for its owner alone. */
 export async function writeAttempt(folder: string, files: AttemptFiles): Promise<void> {
-  const { mounts, runFiles, artifacts } = files;
+  const { mounts, runFiles, artifacts, memo } = files;
   const write = (name: string, content: string | Buffer): Promise<void> =>
     writeFile(join(folder, name), content, { mode: 0o600 });
   await mkdir(join(folder, CONTAINER_FOLDER, HOME_FOLDER), { recursive: true, mode: 0o700 });
@@ -77,7 +77,7 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
     Buffer.from(value).toString('base64'),
   ]);
   await write(SECRETS, JSON.stringify(Object.fromEntries(secrets)));
-  await write(MEMO, JSON.stringify(files.memo));
+  if (Object.values(memo).some((texts) => texts.length > 0)) await write(MEMO, JSON.stringify(memo));
   if (files.command !== null) await write('command', nulEnded(files.command));
   if (files.args !== null) await write('args', nulEnded(files.args));
   for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
