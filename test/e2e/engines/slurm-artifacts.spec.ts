@@ -185,6 +185,8 @@ describe('files of runs that a launcher fetches and stores, on a real Slurm', sk
     );
     assert.equal(await contentOf(id, 'copy'), 'content\n');
     const lines = ['begun', ...[1, 2, 3, 4, 5].map((n) => `line ${n}`)];
-    assert.deepEqual((await logOf(id)).slice(2), [...lines, '[worker] stored copy (/out/copy): 8 bytes']);
+    const whole = [...lines, '[worker] stored copy (/out/copy): 8 bytes'];
+    await until(async () => (await logOf(id)).length >= 2 + whole.length, 'the log is whole');
+    assert.deepEqual((await logOf(id)).slice(2), whole);
   });
 });

@@ -7,6 +7,8 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import { fetchAddresses } from '@longshore/worker/artifacts/download';
 import { FileCache } from '@longshore/worker/artifacts/file-cache';
 import { endedFiles } from '@longshore/worker/runtime/process/attempt-files';
+import { whenAborted } from '@longshore/worker/process/clock';
+import { EngineFault } from '@longshore/worker/runtime/runtime';
 import type { FakeRun } from '@longshore/worker/testing/fake-run';
 import { errorMessage, eventTypes } from '@longshore/worker/testing/fake-service';
 import { FileServer, sha256 } from '@longshore/worker/testing/file-server';
@@ -54,8 +56,12 @@ describe('a launcher whose jobs share a folder with it', () => {
   }
 
   const leave = (content: string): void => writeFileSync(join(folder, 'left', 'out', 'model'), content);
+  /** Without what depends on the time that a real store takes. */
   const log = (): string[] =>
-    harness.service.logs.texts('run-1').map((line) => line.replace(/ in \d+\.\d s$/, ''));
+    harness.service.logs
+      .texts('run-1')
+      .filter((line) => !/^\[worker\] (?:fetching|storing) /.test(line))
+      .map((line) => line.replace(/ in \d+\.\d s$/, ''));
 
   it('fetches files before it submits, and reports what a job has left once that is stored', async () => {
     run.mustStartInTime = true;
@@ -104,7 +110,7 @@ describe('a launcher whose jobs share a folder with it', () => {
     const causes = [run, away].map(({ timeline }) => timeline.at(-1)?.payload?.['cause']);
     assert.deepEqual(causes, ['error', 'infrastructure']);
     assert.equal(store.requests.filter(({ url }) => url.startsWith('/away')).length, 5);
-    assert.deepEqual([harness.cluster.submitted, eventTypes(run)], [[], ['FAILED']]);
+    assert.deepEqual(harness.cluster.submitted, []);
     await harness.end(launcher);
   });
 
@@ -136,6 +142,33 @@ describe('a launcher whose jobs share a folder with it', () => {
       if (cause === 'error') assert.equal(errorMessage(run), lacking);
       else assert.ok(log().includes(`[worker] ${lacking}`), log().join('\n'));
     });
+
+  it('gives an engine nothing more of files whose run is cancelled meanwhile, which is no fault of the engine', async () => {
+    const cancelled = new AbortController();
+    harness.cluster.onSubmitted = async ({ runId, artifacts }) => {
+      if (runId !== 'run-1') return;
+      await whenAborted(cancelled.signal);
+      for (const one of artifacts?.fetched ?? [])
+        for await (const entry of one.entries())
+          if (entry.kind === 'file')
+            await text(entry.content).catch((error: unknown) => {
+              throw new EngineFault('the file was not written', { cause: error });
+            });
+      assert.fail('the files are given');
+    };
+    const launcher = await harness.start();
+    await harness.untilSubmitted('run-1');
+    run.state = 'CANCELLED';
+    await harness.clock.pass(10_000);
+    cancelled.abort();
+    await harness.untilEmpty();
+    harness.service.add('run-2');
+    await harness.untilSubmitted('run-2');
+    assert.deepEqual(harness.cluster.submitted, ['run-1/1', 'run-2/1']);
+    harness.cluster.exit('run-2');
+    await harness.untilEmpty();
+    await harness.end(launcher);
+  });
 
   it('fails a run as infrastructure whose files the store does not take, and removes its job', async () => {
     store.onRequest = ({ method }) => (method === 'PUT' ? { status: 500 } : undefined);

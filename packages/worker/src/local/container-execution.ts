@@ -230,6 +230,8 @@ export class ContainerExecution extends RunExecution {
     try {
       return await this.parts.runtime.start(spec, this.stopSignal.signal);
     } catch (error) {
+      // What was interrupted is no fault of the machine.
+      this.stopSignal.check();
       if (error instanceof MachineUnable && error.ability === 'gpus')
         this.parts.gpus.recordFault(error.words);
       throw error;
