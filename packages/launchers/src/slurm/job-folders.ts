@@ -86,9 +86,6 @@ export class JobFolders {
   async open(): Promise<void> {
     try {
       await mkdir(this.root, { recursive: true, mode: 0o700 });
-      const probe = join(this.root, `.probe-${randomUUID()}`);
-      await writeFile(probe, '', { mode: 0o600 });
-      await rm(probe);
       await this.removeDrafts();
     } catch (error) {
       throw new SettingsError([
@@ -107,7 +104,7 @@ export class JobFolders {
    */
   async create(key: JobKey, files: AttemptFiles): Promise<boolean> {
     // Its files may be large.
-    if (await isThere(this.pathOf(key))) return false;
+    if (await isThere(join(this.pathOf(key), SUBMISSION))) return false;
     const draft = join(this.root, `.new-${randomUUID()}`);
     const alive = setInterval(() => {
       const now = new Date();
@@ -218,11 +215,16 @@ export class JobFolders {
 
   /** Removes what processes that were killed have left of folders that they made or removed. */
   async removeDrafts(): Promise<void> {
+    const probe = join(this.root, `.probe-${randomUUID()}`);
+    await writeFile(probe, '', { mode: 0o600 });
+    // By the clock of the file system.
+    const { ctimeMs: now } = await lstat(probe);
+    await rm(probe);
     for (const name of await readdir(this.root)) {
       if (!DRAFT.test(name)) continue;
       const path = join(this.root, name);
-      const { ctimeMs } = await lstat(path).catch(() => ({ ctimeMs: Date.now() }));
-      if (Date.now() - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
+      const { ctimeMs } = await lstat(path).catch(() => ({ ctimeMs: now }));
+      if (now - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
     }
   }
 
