@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { text as textOf } from 'node:stream/consumers';
+import { text as readAll } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import type { JobSpec } from '@longshore/launchers/launcher/engine';
 import type { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
@@ -51,7 +51,7 @@ function source(path: string, kind: FetchedSource['kind'], content: string): Fet
 
 async function textAt(files: EndedFiles, path: string): Promise<string | null> {
   const found = await files.open(path);
-  return found && textOf(found.content);
+  return found && readAll(found.content);
 }
 
 function fieldsOf(
