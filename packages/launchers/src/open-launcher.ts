@@ -1,5 +1,5 @@
 import { Backoff } from '@longshore/common/backoff';
-import type { ExecutorChoice, OpenLauncher } from '@longshore/worker/choose-executor';
+import type { EngineChoice, OpenLauncher } from '@longshore/worker/choose-executor';
 import { SYSTEM_CLOCK } from '@longshore/worker/process/clock';
 import { KubernetesEngine } from './kubernetes/kubernetes.engine.js';
 import { SlurmEngine } from './slurm/slurm.engine.js';
@@ -30,7 +30,10 @@ export const openLauncher: OpenLauncher = async (engineSettings, choice) => {
   return null;
 };
 
-function createEngine(engine: EngineSettings, { settings, workerId, env, logger }: ExecutorChoice): Engine {
+function createEngine(
+  engine: EngineSettings,
+  { settings, workerId, env, logger, files }: EngineChoice,
+): Engine {
   const { deployment, cpuCores, ramMb, volumes, oldEngine } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
@@ -44,6 +47,6 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':
-      return new SlurmEngine({ ...options, settings: engine.settings, volumes });
+      return new SlurmEngine({ ...options, settings: engine.settings, volumes, files });
   }
 }

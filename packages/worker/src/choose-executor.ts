@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { fetchAddresses } from './artifacts/download.js';
+import { fetchAddresses, type FileParts } from './artifacts/download.js';
 import { FileCache } from './artifacts/file-cache.js';
 import { type GpuReading, detectResources, limitResources, readGpus } from './claims/resources.js';
-import type { Executor, ExecutorHost } from './execution/run-execution.js';
+import type { Executor, ExecutorHost } from './execution/executor.js';
 import { fileNameOf, type TakenIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
@@ -24,6 +24,12 @@ export interface ExecutorChoice extends TakenIdentity {
   readonly signal: AbortSignal;
 }
 
+/** What an engine of jobs is opened with. */
+export interface EngineChoice extends ExecutorChoice {
+  /** Where the files of runs come from, for an engine whose jobs do not fetch them. Its cache is not open. */
+  readonly files: FileParts;
+}
+
 export interface ChosenExecutor {
   readonly create: (host: ExecutorHost) => Executor;
   /** Ends connections; what is being executed goes on. */
@@ -35,7 +41,7 @@ export interface ChosenExecutor {
  * @returns null when the signal was aborted before the engine answered
  * @throws SettingsError when a setting is wrong or a permission is missing
  */
-export type OpenLauncher = (engine: EngineSettings, choice: ExecutorChoice) => Promise<ChosenExecutor | null>;
+export type OpenLauncher = (engine: EngineSettings, choice: EngineChoice) => Promise<ChosenExecutor | null>;
 
 /**
  * What executes runs by SERVICE_WORKER_RUNTIME: an engine that is open, or this machine. The package of
@@ -45,9 +51,11 @@ export type OpenLauncher = (engine: EngineSettings, choice: ExecutorChoice) => P
  */
 export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExecutor | null> {
   const { settings, workerId, instance, isSuccessor, stateFolder, env, logger } = choice;
+  const cache = new FileCache(join(stateFolder, 'files', fileNameOf(workerId)), settings.maxCacheBytes);
+  const files = { cache, addresses: fetchAddresses(settings.fetchNetworks) };
   if (settings.engine !== null) {
     const { openLauncher }: { openLauncher: OpenLauncher } = await import(LAUNCHERS);
-    return await openLauncher(settings.engine, choice);
+    return await openLauncher(settings.engine, { ...choice, files });
   }
   const runtime = await chooseRuntime({ ...settings, workerId, instance, env, log: logger });
   const { gpuIds } = settings;
@@ -56,9 +64,7 @@ export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExec
   logger.info({ runtime: runtime.name, resources }, 'runs are executed on this machine');
   const { maxRuns, needsRamLimit } = settings;
   const readAgain = gpuIds?.length === 0 ? () => Promise.resolve(NO_GPUS) : readGpus;
-  const cache = new FileCache(join(stateFolder, 'files', fileNameOf(workerId)), settings.maxCacheBytes);
   await cache.open();
-  const files = { cache, addresses: fetchAddresses(settings.fetchNetworks) };
   const options = {
     runtime,
     resources,

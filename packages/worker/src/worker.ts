@@ -13,7 +13,7 @@ import { ClaimThrottle } from './claims/claim-throttle.js';
 import { Retirement } from './claims/retirement.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import { Executions } from './execution/executions.js';
-import type { Executor, ExecutorHost } from './execution/run-execution.js';
+import type { Executor, ExecutorHost } from './execution/executor.js';
 import { RunOutputs } from './execution/run-outputs.js';
 import { KeyWatch } from './service-api/key-watch.js';
 import { isIdRefusal } from './service-api/service-answer.js';

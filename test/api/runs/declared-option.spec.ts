@@ -205,7 +205,7 @@ describe('an option that is declared once', () => {
   test('reaches the container of the worker, which refuses the run without the capability', async () => {
     const { readClaimedRun } = await import('../../../packages/worker/src/service-api/read-answers.js');
     const { carriedOptions } = await import('../../../packages/worker/src/service-api/service-api.js');
-    const { missingCapabilities } = await import('../../../packages/worker/src/execution/run-execution.js');
+    const { missingCapabilities } = await import('../../../packages/worker/src/execution/executor.js');
     const op = { id: 'r', image: 'i', inputs: {}, constraints: {}, attempt: 1 };
     const claimed = readClaimedRun({ ...op, colour: 'red' }) ?? assert.fail('it is read');
     assert.equal(Reflect.get(carriedOptions(claimed.container), 'colour'), 'red');

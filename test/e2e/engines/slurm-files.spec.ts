@@ -6,26 +6,52 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { text as readAll } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import type { JobSpec } from '@longshore/launchers/launcher/engine';
 import type { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
-import type { ContainerFile } from '@longshore/worker/runtime/runtime';
+import type { ContainerFile, EndedFiles, FetchedSource } from '@longshore/worker/runtime/runtime';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
 import { skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
-import { SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
+import { linesOf, SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
 
 const VALUE = 'value-of-a-secret';
 const skip = skipWithoutSlurm();
 
 function file(path: string, fields: Partial<ContainerFile> = {}): ContainerFile {
   return { path, content: 'content', mode: 0o444, isSecret: false, ...fields };
+}
+
+/** What was fetched for a run: a file, or a folder with one. */
+function source(path: string, kind: FetchedSource['kind'], content: string): FetchedSource {
+  const name = kind === 'file' ? '' : 'file';
+  return {
+    path,
+    kind,
+    entries: async function* () {
+      yield {
+        kind: 'file',
+        path: name,
+        mode: 0o444,
+        bytes: content.length,
+        content: Readable.from([content]),
+      };
+    },
+  };
+}
+
+async function textAt(files: EndedFiles, path: string): Promise<string | null> {
+  const found = await files.open(path);
+  return found && readAll(found.content);
 }
 
 function fieldsOf(
@@ -161,6 +187,29 @@ describe('files of runs on a real Slurm', skipFor(skip), () => {
         assert.deepEqual(await next.readSecrets(job), { '/run/key': VALUE });
         await engine.remove(job);
         assert.equal(existsSync(path), false);
+      });
+
+      test('are beside artifacts, of which the launcher reads what the program has left, and nothing behind its links', async () => {
+        const engine = await engines.open(tool);
+        mkdirSync(join(images, 'tool', 'app'), { recursive: true });
+        writeFileSync(join(images, 'tool', 'app', 'own'), 'image\n');
+        const fetched = [source('/data/in', 'file', 'fetched\n'), source('/app', 'folder', 'unpacked\n')];
+        const artifacts = { fetched, folders: ['/out', '/tmp/deep', '/etc/job'] };
+        const script = `cat /data/in /app/file /app/own /etc/job/a; echo "[$SERVICE_FILES_ROOT]"; echo x 2>/dev/null >/data/in || echo unchanged
+          echo left >/out/a; echo left >/tmp/deep/b; echo left >/app/c; busybox ln -s '${outside}' /out/link; busybox ln -s '${join(outside, 'set')}' /out/set`;
+        const job = await engine.submit(
+          engines.spec(fieldsOf(script, [file('/etc/job/a', { content: 'config\n' })], { artifacts })),
+        );
+        await untilKind(engine, job, 'exited', 'failed');
+        const lines = ['fetched', 'unpacked', 'image', 'config', '[]', 'unchanged'];
+        assert.deepEqual(await linesOf(engine, job), lines);
+        const left = engine.files.ended(job, new AbortController().signal);
+        const contents: (string | null)[] = [];
+        for (const path of ['/out/a', '/tmp/deep/b', '/app/c', '/out/set', '/out/link/set', '/etc/job/a'])
+          contents.push(await textAt(left, path));
+        assert.deepEqual(contents, ['left\n', 'left\n', 'left\n', null, null, null]);
+        await engine.remove(job);
+        rmSync(join(images, 'tool', 'app'), { recursive: true });
       });
 
       test('are refused where the tool has other things', async () => {

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
 import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import { jobSpec } from '@longshore/launchers/testing/job-spec';
+import { fetchAddresses } from '@longshore/worker/artifacts/download';
+import { FileCache } from '@longshore/worker/artifacts/file-cache';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { readSettings } from '@longshore/worker/settings/setting-table';
 import { SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
@@ -54,6 +56,7 @@ export class SlurmEngines {
       deployment: 'test',
       log: new MemoryLog(),
       env: this.cluster.env,
+      files: { cache: new FileCache(join(this.cluster.folder, 'cache'), 0), addresses: fetchAddresses(null) },
       graceSeconds,
       // The tests do, and charliecloud for root is refused.
       isRoot: false,

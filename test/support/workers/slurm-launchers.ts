@@ -29,8 +29,11 @@ export class SlurmLaunchers {
     this.runs = new RunViews(this.send);
   }
 
-  /** @param secretsKey SERVICE_SECRETS_KEY of the service */
-  static async start(secretsKey: string): Promise<SlurmLaunchers> {
+  /** @param secretsKey SERVICE_SECRETS_KEY of the service. @param env further variables of the service */
+  static async start(
+    secretsKey: string,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<SlurmLaunchers> {
     const cluster = await SlurmCluster.start();
     const images = await ScriptImages.make();
     mkdirSync(join(cluster.folder, 'shared'));
@@ -41,6 +44,7 @@ export class SlurmLaunchers {
         SERVICE_WORKER_TIMEOUT: String(TIMEOUT_S),
         SERVICE_REAPER_INTERVAL: '0.3',
         SERVICE_SECRETS_KEY: secretsKey,
+        ...env,
       },
     });
     return new SlurmLaunchers(cluster, service, images);

@@ -5,7 +5,7 @@ import type { ExecutionTrace } from '@longshore/worker/execution/execution-trace
 import type { StopSignal } from '@longshore/worker/execution/stop-signal';
 import { EngineFault, type LogLine } from '@longshore/worker/runtime/runtime';
 import type { WorkerContext } from '@longshore/worker/worker-context';
-import type { Engine, EngineJob, JobKey, JobSpec } from './engine.js';
+import type { Engine, EngineJob, JobKey, JobMemo, JobSpec } from './engine.js';
 import type { Clock } from '@longshore/worker/process/clock';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
@@ -53,6 +53,14 @@ export class EngineRequests {
     return this.untilAnswered('read the secrets of the job', read);
   }
 
+  /** As `Engine.readMemo`. @throws Stopped */
+  readMemo(key: JobKey): Promise<JobMemo | null> {
+    const { engine } = this.parts;
+    const read = async () =>
+      (await this.stopSignal.abortable(Promise.resolve(engine.readMemo?.(key)))) ?? null;
+    return this.untilAnswered('read what is known of the job', read);
+  }
+
   /** @param what for the worker's log, after "could not" */
   private async untilAnswered<T>(
     what: string,
@@ -66,6 +74,8 @@ export class EngineRequests {
       try {
         return await request();
       } catch (error) {
+        // What was interrupted is no fault of the engine.
+        this.stopSignal.check();
         if (!(error instanceof EngineFault)) throw error;
         this.logger.warn({ error: error.message }, `could not ${what}, retrying`);
         onFault(error.message);

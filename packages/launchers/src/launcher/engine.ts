@@ -1,5 +1,12 @@
 import type { Capability } from '@longshore/client/constants';
-import type { ContainerTimes, LogLine, RunSpec } from '@longshore/worker/runtime/runtime';
+import type { FileParts } from '@longshore/worker/artifacts/download';
+import type {
+  ArtifactPlaces,
+  ContainerTimes,
+  EndedFiles,
+  LogLine,
+  RunSpec,
+} from '@longshore/worker/runtime/runtime';
 import type { Constraints } from '@longshore/worker/service-api/constraints';
 import type { RegistryLogin, Resources } from '@longshore/worker/service-api/service-api';
 
@@ -10,7 +17,15 @@ export interface JobKey {
   readonly attempt: number;
 }
 
-/** What an engine needs to execute an attempt. Everything is data: the engine's nodes see no folder of the launcher. */
+/** What the next process of a launcher must know of a job to go on with it. */
+export interface JobMemo {
+  /** Queries of the signed URLs that the program finds in inputs and template. Never log them. */
+  readonly signedQueries: readonly string[];
+  /** Lines that the launcher has added to the log of the run before those of the job. */
+  readonly notes: readonly string[];
+}
+
+/** What an engine needs to execute an attempt. */
 export interface JobSpec extends RunSpec {
   /** The GPU ids are the service's choice among the reported ones and mean nothing to an engine. */
   readonly constraints: Constraints;
@@ -20,6 +35,9 @@ export interface JobSpec extends RunSpec {
   readonly secrets: Readonly<Record<string, string>>;
   /** Login for the pull; null: the engine's own. */
   readonly registry: RegistryLogin | null;
+  readonly memo: JobMemo;
+  /** What the launcher has fetched, for an engine with `files`. Null: it has not, or the run has no `artifacts`. */
+  readonly artifacts: ArtifactPlaces | null;
 }
 
 /**
@@ -43,6 +61,17 @@ export function isFinal({ kind }: JobStatus): boolean {
   return kind === 'exited' || kind === 'failed';
 }
 
+/** Of an engine whose jobs share a folder with the launcher, which fetches and stores the files of runs for them (`artifacts`). */
+export interface EngineFiles {
+  /** Where they come from. */
+  readonly from: FileParts;
+  /**
+   * What a job has left that has ended. Outages are waited for.
+   * @throws EngineFault when it is lost
+   */
+  ended(job: EngineJob, signal: AbortSignal): EndedFiles;
+}
+
 /** A job as the engine lists it. */
 export interface EngineJob extends JobKey {
   /** The launcher that submitted it. */
@@ -64,6 +93,8 @@ export interface Engine {
   readonly capabilities: readonly Capability[];
   /** Tags that the engine maps to nodes; the launcher announces them with its own. */
   readonly tags: readonly string[];
+  /** Absent: the launcher neither fetches nor stores files of runs. */
+  readonly files?: EngineFiles;
   /**
    * Connects, checks settings and permissions, and lists the jobs for the first time. From then on the list is kept current.
    * @throws SettingsError when a setting is wrong or a permission is missing
@@ -106,6 +137,8 @@ export interface Engine {
    * @throws EngineFault when the engine does not answer
    */
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null>;
+  /** What the job was submitted with; null: it is lost. Absent: the engine does not keep it. @throws EngineFault as above */
+  readMemo?(key: JobKey): Promise<JobMemo | null>;
   /**
    * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
    * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.

@@ -74,6 +74,8 @@ describe('a job of a launcher', () => {
       files: [],
       registry: login,
       trace: null,
+      memo: { signedQueries: [], notes: [] },
+      artifacts: null,
     });
     await harness.clock.pass(1_000);
     assert.equal(run.state, 'ASSIGNED');

@@ -1,14 +1,16 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
 import { whenAborted } from '@longshore/worker/process/clock';
 import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
+import type { Fetched } from '@longshore/worker/artifacts/fetch-sources';
+import { placesOf, type ReadFiles } from '@longshore/worker/execution/attempt-artifacts';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
 import { failedJob, Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
 import { runSpec } from '@longshore/worker/execution/run-spec';
 import type { RunEnd } from '@longshore/worker/execution/run-end';
+import { missingCapabilities } from '@longshore/worker/execution/executor';
 import {
-  missingCapabilities,
   RunExecution,
   type ExecutionParts,
   type ShownOutcome,
@@ -17,7 +19,7 @@ import type { StopReason } from '@longshore/worker/execution/stop-signal';
 import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
 import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
-import { secretNames, type ClaimedRun } from '@longshore/worker/service-api/service-api';
+import { secretNames, type ClaimedRun, type RunView } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
 import { WaitReports } from './wait-reports.js';
 import { EndTimeout, EngineRequests } from './engine-requests.js';
@@ -63,6 +65,7 @@ export class JobExecution extends RunExecution {
   private missing: string | null = null;
   private readonly running = new AbortController();
   private readonly waits: WaitReports;
+  private readonly notes: string[] = [];
   private recorded = new RecordedEvents([], 1);
   private readonly readingEnded = new AbortController();
   private isReading = false;
@@ -113,6 +116,7 @@ export class JobExecution extends RunExecution {
     if (this.adopted !== null) {
       const { job } = this.adopted;
       this.begin(job.attempt, { isShared: true });
+      await this.readMemoOf(job);
       await this.readSecretsOf(job);
       await this.readTimeline(job);
       return this.trace.step('job', (step) => this.follow(job, step));
@@ -131,6 +135,12 @@ export class JobExecution extends RunExecution {
   protected override show(outcome: Outcome): ShownOutcome {
     const shown = super.show(outcome);
     return { ...shown, note: shown.note ?? this.missing };
+  }
+
+  /** Remembers what stands before the lines of the job. */
+  protected override note(lines: string): void {
+    if (this.job === null) this.notes.push(lines);
+    super.note(lines);
   }
 
   protected whyUnsuitable(): Unsuitable | null {
@@ -182,19 +192,32 @@ export class JobExecution extends RunExecution {
       if (other.attempt > attempt) await this.requests.getRun(attempt);
       await this.engineRequests.removeOther(other);
     }
-    this.stopSignal.check();
-    this.mayExist = true;
-    const job = await this.engineRequests.submit({
-      ...runSpec(this.claimed, view, secrets, this.trace.context),
-      constraints,
-      selector,
-      secrets: secrets.env,
-      registry: secrets.registry,
-    });
-    this.job = job;
+    const fetched = await this.fetchFor(view);
+    try {
+      this.stopSignal.check();
+      this.mayExist = true;
+      this.job = await this.engineRequests.submit({
+        ...runSpec(this.claimed, view, secrets, this.trace.context),
+        constraints,
+        selector,
+        secrets: secrets.env,
+        registry: secrets.registry,
+        memo: { signedQueries: this.signedQueries, notes: this.notes },
+        artifacts: fetched && placesOf(this.claimed.artifacts, fetched),
+      });
+    } finally {
+      await fetched?.release();
+    }
+    const { job } = this;
     this.isPreparing = false;
     this.logger.info({ engineId: job.engineId, attempt }, 'submitted the job');
     return job;
+  }
+
+  /** @returns null: the launcher fetches nothing for this engine */
+  private async fetchFor(view: RunView): Promise<Fetched | null> {
+    const { files } = this.parts.engine;
+    return files === undefined ? null : this.fetchFiles(Promise.resolve(view), files.from);
   }
 
   /**
@@ -202,10 +225,21 @@ export class JobExecution extends RunExecution {
    * nothing that the container says is reported.
    */
   private async readSecretsOf(job: EngineJob): Promise<void> {
-    if (secretNames({ ...this.claimed.container, image_pull_secret: null }).length === 0) return;
+    if (secretNames({ ...this.claimed.container, image_pull_secret: null }).length === 0) {
+      this.maskGiven();
+      return;
+    }
     const values = await this.engineRequests.readSecrets(job);
     if (values === null) this.holdBack();
     else this.maskGiven(values);
+  }
+
+  /** The lines that stand before those of the job are counted again, as the job's are. */
+  private async readMemoOf(job: EngineJob): Promise<void> {
+    const memo = await this.engineRequests.readMemo(job);
+    if (memo === null) return;
+    this.signedQueries = memo.signedQueries;
+    for (const note of memo.notes) this.note(note);
   }
 
   /** What is on the timeline of an adopted job is not reported again. */
@@ -239,16 +273,24 @@ export class JobExecution extends RunExecution {
           await this.onRunning(job);
           await this.stopSignal.abortable(this.readRest());
           this.logger.info({ ...known }, 'the container has ended');
-          if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
-          return this.completed(await this.stopSignal.abortable(this.readOutputs(job)));
+          return this.outcomeOfExit(known, {
+            readFiles: this.filesReader(job),
+            readOutputs: () => this.readOutputs(job),
+          });
         case 'failed': {
           if (this.isStarted) this.beginReading(job);
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
           this.stopSignal.check();
-          return failedJob(known.cause, known.message);
+          const outcome = failedJob(known.cause, known.message);
+          return this.isStarted ? this.failedWith(outcome, this.filesReader(job)) : outcome;
         }
       }
     }
+  }
+
+  private filesReader(job: EngineJob): ReadFiles {
+    const { files } = this.parts.engine;
+    return files === undefined ? null : (task) => task(files.ended(job, this.stopSignal.signal));
   }
 
   private async readRest(): Promise<void> {

@@ -1,7 +1,8 @@
 import type { Capability } from '@longshore/client/constants';
 import { EnginePause } from '@longshore/worker/claims/engine-pause';
 import { claimedAgain } from '@longshore/worker/execution/adoption';
-import type { Executor, ExecutorHost, RunExecution } from '@longshore/worker/execution/run-execution';
+import type { Executor, ExecutorHost } from '@longshore/worker/execution/executor';
+import type { RunExecution } from '@longshore/worker/execution/run-execution';
 import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { ClaimedRun, EngineLoad, Resources, RunView } from '@longshore/worker/service-api/service-api';

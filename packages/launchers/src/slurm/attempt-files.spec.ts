@@ -19,6 +19,7 @@ describe('the files of an attempt', () => {
     workerId: 'w',
     folder: '/s/d/r.1',
     mounts: [],
+    artifacts: null,
   });
 
   beforeAll(() => {

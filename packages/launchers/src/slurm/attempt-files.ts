@@ -1,9 +1,19 @@
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { type ContainerFile, RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { chmod, chown, link, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errorCode } from '@longshore/common/errors';
+import { FILES_ROOT } from '@longshore/common/variable-names';
+import { DiskFull } from '@longshore/worker/artifacts/file-cache';
+import { fillFilesRoot } from '@longshore/worker/runtime/process/attempt-files';
+import {
+  type ContainerFile,
+  EngineFault,
+  RunFault,
+  workerEnvironment,
+} from '@longshore/worker/runtime/runtime';
+import type { ArtifactPoints } from './mounts/artifact-points.js';
 import { MOUNTS_FOLDER, mountPoints, type AttemptMount } from './mounts/attempt-mounts.js';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { JobSpec } from '../launcher/engine.js';
+import type { JobMemo, JobSpec } from '../launcher/engine.js';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { templateText } from '@longshore/worker/runtime/outputs';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
@@ -28,6 +38,11 @@ export interface AttemptFiles {
   readonly mounts: readonly AttemptMount[];
   /** Files of the run. */
   readonly runFiles: readonly ContainerFile[];
+  readonly memo: JobMemo;
+  /** Null: the run has no `artifacts`. */
+  readonly artifacts: ArtifactPoints | null;
+  /** Who gets the folders of these; null: the account of the jobs. */
+  readonly owner: ImageFolder['user'];
   /** Further files for the container tool, by name. */
   readonly forTool: Readonly<Record<string, string>>;
 }
@@ -41,13 +56,18 @@ const HOME_FOLDER = 'home';
 const FILES_FOLDER = 'files';
 export const SUBMISSION = 'submission';
 export const SECRETS = 'secrets';
+export const MEMO = 'memo';
+/** What was fetched for the run, and what it leaves, by their paths in the container. */
+export const ARTIFACTS_FOLDER = 'artifacts';
 
 /** Makes the folder of an attempt. What it has is for its owner alone. */
 export async function writeAttempt(folder: string, files: AttemptFiles): Promise<void> {
-  const { mounts, runFiles } = files;
+  const { mounts, runFiles, artifacts, memo } = files;
   const write = (name: string, content: string | Buffer): Promise<void> =>
     writeFile(join(folder, name), content, { mode: 0o600 });
   await mkdir(join(folder, CONTAINER_FOLDER, HOME_FOLDER), { recursive: true, mode: 0o700 });
+  // Before all that is secret: it may take long.
+  if (artifacts !== null) await fill(folder, artifacts, files.owner);
   await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
   await write(LOG_FILE, '');
   await write('image', files.image);
@@ -57,15 +77,17 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
     Buffer.from(value).toString('base64'),
   ]);
   await write(SECRETS, JSON.stringify(Object.fromEntries(secrets)));
+  if (Object.values(memo).some((texts) => texts.length > 0)) await write(MEMO, JSON.stringify(memo));
   if (files.command !== null) await write('command', nulEnded(files.command));
   if (files.args !== null) await write('args', nulEnded(files.args));
   for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
-  if (mounts.length + runFiles.length > 0) {
+  const points = mountPoints(mounts, runFiles, artifacts);
+  if (points.length > 0) {
     const parts = mounts.flatMap(({ volume, source, subPath, mode }) => [volume, source, subPath, mode]);
     await write('mount-sources', nulEnded(parts));
-    await write('file-modes', nulEnded(runFiles.map(({ mode }) => mode.toString(8))));
-    const points = mountPoints(mounts, runFiles).map(({ mode, path }) => `${mode}:${path}`);
-    await write('mount-points', nulEnded(points));
+    const modes = runFiles.map(({ mode }) => mode.toString(8));
+    await write('file-modes', nulEnded([...modes, ...(artifacts?.files ?? [])]));
+    await write('mount-points', nulEnded(points.map(({ mode, path }) => `${mode}:${path}`)));
     for (const name of [MOUNTS_FOLDER, FILES_FOLDER]) await mkdir(join(folder, name), { mode: 0o700 });
     for (const [index, { content }] of runFiles.entries())
       await write(join(FILES_FOLDER, String(mounts.length + index)), content);
@@ -73,6 +95,38 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
   await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
   await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
   await openToContainer(folder);
+}
+
+/** Puts the files of the run into the folder of the attempt. @throws DiskFull */
+async function fill(
+  folder: string,
+  { places, inner }: ArtifactPoints,
+  owner: AttemptFiles['owner'],
+): Promise<void> {
+  const root = join(folder, ARTIFACTS_FOLDER);
+  const makeFolder = async (path: string): Promise<void> => {
+    await mkdir(path, { recursive: true });
+    // As in `openToContainer`.
+    await chmod(path, 0o777);
+    if (owner !== null) await chown(path, owner.uid, owner.gid);
+  };
+  try {
+    await mkdir(root, { mode: 0o755 });
+    await fillFilesRoot(root, places, makeFolder);
+    for (const path of inner) await holdPlace(folder, join(root, path));
+  } catch (error) {
+    const isFull = error instanceof EngineFault && ['ENOSPC', 'EDQUOT'].includes(errorCode(error.cause));
+    throw isFull ? new DiskFull(`The shared folder of Slurm's jobs is full: ${error.message}`) : error;
+  }
+}
+
+/** A file is mounted there. With a second name, what is in its place does not count as a file that the run has left. */
+async function holdPlace(folder: string, path: string): Promise<void> {
+  const first = join(folder, 'place');
+  await writeFile(first, '');
+  await mkdir(dirname(path), { recursive: true });
+  // Some file systems have no links of this kind.
+  await link(first, path).catch(() => writeFile(path, ''));
 }
 
 /** Programs may run under another account; the folder above keeps other users out. */
@@ -98,6 +152,7 @@ export interface AttemptPlace {
   /** Folder of the attempt. */
   readonly folder: string;
   readonly mounts: readonly AttemptMount[];
+  readonly artifacts: ArtifactPoints | null;
 }
 
 /**
@@ -106,7 +161,7 @@ export interface AttemptPlace {
  * @throws Error when the folder of images cannot be read
  */
 export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<AttemptFiles> {
-  const { tool, imagesDir, workerId, folder, mounts } = place;
+  const { tool, imagesDir, workerId, folder, mounts, artifacts } = place;
   const env = environment(spec, tool, folder);
   checkVariables(env, tool);
   const files = {
@@ -119,6 +174,9 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     args: isSet(spec.args) ? spec.args : null,
     mounts,
     runFiles: spec.files,
+    memo: spec.memo,
+    artifacts,
+    owner: null,
   };
   if (!hasImageFolders(tool) || imagesDir === null) {
     if (typeof tool === 'string') parseImageReference(spec.image);
@@ -130,7 +188,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
   const home = `${folderInContainer(tool, '')}/${HOME_FOLDER}`;
   const whole = { HOME: home, ...imageEnvironment(image), ...env };
   if (tool === 'runc') {
-    const binds = mountPoints(mounts, spec.files).map(({ path, mode }, index) => ({
+    const binds = mountPoints(mounts, spec.files, artifacts).map(({ path, mode }, index) => ({
       source: join(folder, MOUNTS_FOLDER, String(index)),
       path,
       mode,
@@ -138,7 +196,8 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     const io = { source: join(folder, CONTAINER_FOLDER), path: '/mnt', mode: 'rw' } as const;
     const config = jsonText(ociConfig({ image, command, env: whole, binds: [io, ...binds] }));
     const forTool = { 'oci-config': config, 'image-dir': image.path, 'work-dir': image.workDir };
-    return { ...files, command: null, args: null, env: {}, forTool };
+    const owner = process.getuid?.() === 0 ? image.user : null;
+    return { ...files, command: null, args: null, env: {}, owner, forTool };
   }
   const forTool = { 'image-dir': image.path, 'work-dir': image.workDir };
   return { ...files, command, args: null, env: whole, forTool };
@@ -150,6 +209,7 @@ function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record
     ...spec.env,
     ...spec.secrets,
     ...workerEnvironment(spec, spec.constraints, inside),
+    ...(spec.artifacts !== null && { [FILES_ROOT]: '' }),
   };
 }
 

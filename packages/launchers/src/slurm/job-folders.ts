@@ -1,16 +1,27 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, mkdir, readdir, readlink, rename, rm, writeFile, type FileHandle } from 'node:fs/promises';
+import {
+  lstat,
+  mkdir,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  utimes,
+  writeFile,
+  type FileHandle,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { textOrBytes } from '@longshore/common/binary';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
-import type { JobKey } from '../launcher/engine.js';
+import { DiskFull } from '@longshore/worker/artifacts/file-cache';
+import type { JobKey, JobMemo } from '../launcher/engine.js';
 import { errorCode, errorText } from '@longshore/common/errors';
 import { oneLine } from '@longshore/common/shown-text';
 import { openFolderBelow, pathOf, readTextIn } from '@longshore/worker/runtime/open-folder';
 import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
-import { SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-files.js';
+import { MEMO, SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-files.js';
 import { attemptName, parseAttemptName } from './slurm-lines.js';
 
 /** What the job script has written at the end of an attempt. */
@@ -57,7 +68,7 @@ const EXIT_KINDS: readonly ExitRecord['kind'][] = ['exited', 'image', 'error', '
 const DRAFT = /^\.(?:new|old|probe)-/;
 
 /** Age of a draft whose process does not go on, in milliseconds. */
-const DRAFT_MS = 10 * 60_000;
+export const DRAFT_MS = 10 * 60_000;
 
 /** The folders of a deployment's attempts below SERVICE_WORKER_SLURM_DIR. */
 export class JobFolders {
@@ -75,9 +86,6 @@ export class JobFolders {
   async open(): Promise<void> {
     try {
       await mkdir(this.root, { recursive: true, mode: 0o700 });
-      const probe = join(this.root, `.probe-${randomUUID()}`);
-      await writeFile(probe, '', { mode: 0o600 });
-      await rm(probe);
       await this.removeDrafts();
     } catch (error) {
       throw new SettingsError([
@@ -95,7 +103,13 @@ export class JobFolders {
    * @returns false when there is one already
    */
   async create(key: JobKey, files: AttemptFiles): Promise<boolean> {
+    // Its files may be large.
+    if (await isThere(join(this.pathOf(key), SUBMISSION))) return false;
     const draft = join(this.root, `.new-${randomUUID()}`);
+    const alive = setInterval(() => {
+      const now = new Date();
+      void utimes(draft, now, now).catch(() => undefined);
+    }, DRAFT_MS / 10);
     try {
       await writeAttempt(draft, files);
       // Renaming onto a folder that is not empty fails, so one of two launchers makes the folder.
@@ -106,6 +120,8 @@ export class JobFolders {
       await removeTree(draft);
       if (errorCode(error) === 'ENOTEMPTY' || errorCode(error) === 'EEXIST') return false;
       throw error;
+    } finally {
+      clearInterval(alive);
     }
   }
 
@@ -158,6 +174,15 @@ export class JobFolders {
     });
   }
 
+  /** What the attempt was submitted with; null when there is no folder, or the file is damaged. */
+  readMemo(key: JobKey): Promise<JobMemo | null> {
+    return this.within(key, async (folder) => {
+      const value = parseJson(await readTextIn(folder, MEMO, MAX_SECRETS_BYTES));
+      if (!isJsonObject(value)) return null;
+      return { signedQueries: textsOf(value['signedQueries']), notes: textsOf(value['notes']) };
+    });
+  }
+
   /** Reads from the open folder of an attempt. @returns null when there is no folder, or a file of it is missing */
   private async within<T>(key: JobKey, task: (folder: FileHandle) => Promise<T>): Promise<T | null> {
     let folder: FileHandle | null = null;
@@ -189,12 +214,17 @@ export class JobFolders {
   }
 
   /** Removes what processes that were killed have left of folders that they made or removed. */
-  private async removeDrafts(): Promise<void> {
+  async removeDrafts(): Promise<void> {
+    const probe = join(this.root, `.probe-${randomUUID()}`);
+    await writeFile(probe, '', { mode: 0o600 });
+    // By the clock of the file system.
+    const { ctimeMs: now } = await lstat(probe);
+    await rm(probe);
     for (const name of await readdir(this.root)) {
       if (!DRAFT.test(name)) continue;
       const path = join(this.root, name);
-      const { ctimeMs } = await lstat(path).catch(() => ({ ctimeMs: Date.now() }));
-      if (Date.now() - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
+      const { ctimeMs } = await lstat(path).catch(() => ({ ctimeMs: now }));
+      if (now - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
     }
   }
 
@@ -231,8 +261,7 @@ export async function inFolder<T>(task: () => Promise<T>): Promise<T> {
   try {
     return await task();
   } catch (error) {
-    if (error instanceof RunFault || error instanceof EngineFault || error instanceof SettingsError)
-      throw error;
+    if ([RunFault, EngineFault, SettingsError, DiskFull].some((kind) => error instanceof kind)) throw error;
     throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${errorText(error)}`, {
       cause: error,
     });
@@ -259,6 +288,14 @@ async function readExit(folder: FileHandle): Promise<ExitRecord | null> {
     logBytes: Number(bytes),
     message: oneLine(message).slice(0, MAX_MESSAGE_LENGTH),
   };
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => null)) !== null;
 }
 
 /** @returns undefined for a damaged file: one attempt must not hold up the others */

@@ -82,6 +82,9 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
       args: [''],
       mounts: [],
       runFiles: [],
+      memo: { signedQueries: [], notes: [] },
+      artifacts: null,
+      owner: null,
       forTool: {},
       ...files,
     });

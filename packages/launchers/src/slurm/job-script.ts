@@ -98,7 +98,11 @@ pid=$!
 await
 [ "$ended" = 0 ] || finish exited 143
 [ "$code" = 0 ] || finish image 1
-( check_image ) 2>>prepare.log || { read -r cause _ <mount-error; finish "$cause" 1; }
+( check_image && copy_folders ) 2>>prepare.log &
+pid=$!
+await
+[ "$ended" = 0 ] || finish exited 143
+[ "$code" = 0 ] || { read -r cause _ <mount-error; finish "$cause" 1; }
 make_scratch || { echo 'infrastructure The node of the job has no place for an empty folder' >mount-error; finish infrastructure 1; }
 # A pipe: a program could change a file's size. A log that cannot be written does not end the program.
 coproc writer { trap '' TERM USR1; exec 9<&-; cat >>log || cat >/dev/null; }

@@ -7,14 +7,19 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, test, vi } from 'vitest';
+import type { FetchedSource } from '@longshore/worker/runtime/runtime';
 import type { EngineJob } from '../launcher/engine.js';
+import { fetchAddresses } from '@longshore/worker/artifacts/download';
+import { FileCache } from '@longshore/worker/artifacts/file-cache';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '../testing/job-spec.js';
@@ -32,6 +37,12 @@ const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w|None\n';
 /** The capabilities of an engine for mounts. */
 function mountable({ capabilities }: SlurmEngine): string[] {
   return capabilities.filter((name) => name === 'scratch' || name.startsWith('volume:'));
+}
+
+/** What was fetched for a run, and cannot be written. */
+function failing(code: string): FetchedSource {
+  const entries = () => assert.fail(Object.assign(new Error('not written'), { code }));
+  return { path: '/in', kind: 'file', entries };
 }
 
 describe('the engine of Slurm', () => {
@@ -60,7 +71,9 @@ describe('the engine of Slurm', () => {
     });
     // Without a Slurm of this machine.
     const env = { PATH: join(base, 'bin') };
-    options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
+    const files = { cache: new FileCache(join(base, 'files'), 0), addresses: fetchAddresses(null) };
+    const log = new MemoryLog();
+    options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log, env, files };
     engine = new SlurmEngine(options);
     await engine.open();
   });
@@ -151,9 +164,12 @@ describe('the engine of Slurm', () => {
     ]);
   });
 
-  test('announces files, and of a script only when that makes mounts', () => {
-    const hasFiles = (more: Partial<SlurmEngineOptions>): boolean =>
-      new SlurmEngine({ ...options, ...more }).capabilities.includes('files');
+  test('announces files and artifacts, and of a script only when that makes mounts', () => {
+    const hasFiles = (more: Partial<SlurmEngineOptions>): boolean => {
+      const { capabilities } = new SlurmEngine({ ...options, ...more });
+      assert.equal(capabilities.includes('artifacts'), capabilities.includes('files'));
+      return capabilities.includes('files');
+    };
     const volumes = parseVolumes('in=/in:ro') ?? NO_VOLUMES;
     const { settings } = options;
     assert.deepEqual(
@@ -174,6 +190,43 @@ describe('the engine of Slurm', () => {
       message: "This worker does not offer the volume 'gone'",
     });
     assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
+  });
+
+  for (const [what, code, fault] of [
+    ['as infrastructure where the shared folder has no space for its files', 'ENOSPC', 'Error'],
+    ['whose files cannot be at their path', 'ELOOP', 'RunFault'],
+  ] as const)
+    test(`fails a run ${what}, and submits nothing`, async () => {
+      const spec = jobSpec({ artifacts: { fetched: [failing(code)], folders: [] } });
+      await assert.rejects(engine.submit(spec), { name: fault, message: /'\/in' could not be put/ });
+      assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
+    });
+
+  test('keeps what the next process must know of a job, and reads what it has left, as long as its folder is there', async () => {
+    rmSync(join(base, 'refusal'));
+    const memo = { signedQueries: ['signature=1'], notes: ['fetched'] };
+    const job = await engine.submit(jobSpec({ memo, artifacts: { fetched: [], folders: ['/out'] } }));
+    const folder = join(base, 'shared', 'test', 'r1.2');
+    const out = join(folder, 'artifacts', 'out');
+    assert.equal(statSync(out).mode & 0o777, 0o777);
+    writeFileSync(join(out, 'a'), 'left');
+    symlinkSync('/etc/passwd', join(out, 'link'));
+    symlinkSync('/etc', join(out, 'etc'));
+    const next = new SlurmEngine({ ...options, workerId: 'next' });
+    assert.deepEqual(await next.readMemo(job), memo);
+    const { signal } = new AbortController();
+    const files = next.files.ended(job, signal);
+    const names: string[] = [];
+    for await (const name of files.list('/out')) names.push(name);
+    assert.deepEqual(names, ['a']);
+    const left = await files.open('/out/a');
+    assert.equal(left && (await text(left.content)), 'left');
+    for (const path of ['/out/link', '/out/etc/passwd', '/out/none'])
+      assert.equal(await files.open(path), null, path);
+    await engine.remove(job);
+    assert.equal(existsSync(folder), false);
+    assert.equal(await next.readMemo(job), null);
+    await assert.rejects(files.open('/out/a'), { name: 'EngineFault', message: /is gone/ });
   });
 
   test('removes a job that ends while it is cancelled', async () => {

@@ -5,21 +5,31 @@ import { SettingsError } from '@longshore/common/settings/setting';
 import {
   isFinal,
   type Engine,
+  type EngineFiles,
   type EngineJob,
   type JobKey,
+  type JobMemo,
   type JobSpec,
   type JobStatus,
 } from '../launcher/engine.js';
 import { splitLines } from '@longshore/worker/runtime/log-lines';
+import { endedFiles } from '@longshore/worker/runtime/process/attempt-files';
 import { readOutputFile } from '@longshore/worker/runtime/process/run-folders';
-import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
+import {
+  EngineFault,
+  RunFault,
+  type EndedFiles,
+  type LogLine,
+  type RuntimeLog,
+} from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
 import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
-import { attemptFiles, CONTAINER_FOLDER, LOG_FILE } from './attempt-files.js';
+import { ARTIFACTS_FOLDER, attemptFiles, CONTAINER_FOLDER, LOG_FILE } from './attempt-files.js';
 import { CurrentJobs } from './current-jobs.js';
-import { inFolder, JobFolders } from './job-folders.js';
+import { DRAFT_MS, inFolder, JobFolders } from './job-folders.js';
 import { jobScript, sbatchArguments } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
+import { artifactPoints } from './mounts/artifact-points.js';
 import { attemptMounts, checkVolumes } from './mounts/attempt-mounts.js';
 import { capacityOf, parseFree, attemptName, jobComment, jobName, parseAttemptName } from './slurm-lines.js';
 import { LimitRefusal, SlurmCommands } from './slurm-commands.js';
@@ -37,6 +47,9 @@ const END_POLL_INTERVAL_MS = 250;
 
 /** Pause before outputs that could not be read are read again, in milliseconds. */
 const OUTPUTS_RETRY_MS = 1_000;
+
+/** How often a file is tried that cannot be read, although the shared folder can be. */
+const FILE_TRIES = 60;
 
 /** How long a job may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 60_000;
@@ -57,6 +70,8 @@ export interface SlurmEngineOptions {
   readonly workerId: string;
   readonly deployment: string;
   readonly log: RuntimeLog;
+  /** Where the files of runs come from. */
+  readonly files: EngineFiles['from'];
   /** PATH, HOME, SLURM_CONF for Slurm's commands. */
   readonly env: NodeJS.ProcessEnv;
   /** Between SIGTERM and SIGKILL; default: that of `stop_grace_s`, which Slurm's jobs do not support. */
@@ -80,6 +95,7 @@ export class SlurmEngine implements Engine {
   readonly name = 'slurm';
   readonly capabilities: readonly Capability[];
   readonly tags: readonly string[];
+  readonly files: EngineFiles;
   private readonly commands: SlurmCommands;
   private readonly folders: JobFolders;
   private readonly jobs: CurrentJobs;
@@ -89,11 +105,12 @@ export class SlurmEngine implements Engine {
   constructor(private readonly options: SlurmEngineOptions) {
     const { settings, volumes, deployment, env, log } = options;
     this.tags = [...settings.features.keys()];
+    this.files = { from: options.files, ended: (job, signal) => this.leftFiles(job, signal) };
     const hasMounts = settings.scratchDir !== null || volumes.size > 0;
     this.capabilities = [
       ...CAPABILITIES,
       // A script of the operator makes files appear as it does mounts, if it does.
-      ...(hasMounts || typeof settings.container === 'string' ? (['files'] as const) : []),
+      ...(hasMounts || typeof settings.container === 'string' ? (['files', 'artifacts'] as const) : []),
       ...(settings.gpus.size > 0 ? (['gpus'] as const) : []),
       ...(settings.scratchDir === null ? [] : (['scratch'] as const)),
       ...volumeCapabilities(volumes),
@@ -126,6 +143,7 @@ export class SlurmEngine implements Engine {
     await this.lookAtNodes();
     void this.jobs.repeat(this.options.settings.pollSeconds * 1000, () => this.jobs.fresh());
     void this.jobs.repeat(NODES_MS, () => this.lookAtNodes());
+    void this.jobs.repeat(DRAFT_MS, () => this.folders.removeDrafts());
   }
 
   close(): Promise<void> {
@@ -149,10 +167,11 @@ export class SlurmEngine implements Engine {
     const known = this.jobs.table.find(spec);
     if (known !== null) return known;
     const args = sbatchArguments(spec, settings, place.partitions);
-    const mounts = attemptMounts(spec, place.tool, volumes);
+    const artifacts = artifactPoints(spec, place.tool);
+    const mounts = attemptMounts(spec, place.tool, volumes, artifacts);
     const folder = this.folders.pathOf(spec);
     const isOurs = await inFolder(async () =>
-      this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder, mounts })),
+      this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder, mounts, artifacts })),
     );
     const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId, spec)}`];
     const script = jobScript({
@@ -195,8 +214,7 @@ export class SlurmEngine implements Engine {
     for (;;) {
       signal.throwIfAborted();
       try {
-        if ((await this.folders.read(job)) === null)
-          throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
+        await this.checkFolder(job);
         return await readOutputFile(this.folders.root, [attemptName(job), CONTAINER_FOLDER]);
       } catch (error) {
         if (error instanceof RunFault || error instanceof EngineFault) throw error;
@@ -204,6 +222,43 @@ export class SlurmEngine implements Engine {
         await sleep(OUTPUTS_RETRY_MS, undefined, { signal }).catch(() => undefined);
       }
     }
+  }
+
+  /** The shared folder is read by looks that follow no link, so that nothing outside of the attempt is stored. */
+  private leftFiles(job: EngineJob, signal: AbortSignal): EndedFiles {
+    const files = endedFiles(this.folders.root, [attemptName(job), ARTIFACTS_FOLDER]);
+    const untilRead = async <T>(read: () => Promise<T>): Promise<T> => {
+      for (let tries = 1; ;) {
+        signal.throwIfAborted();
+        try {
+          await this.checkFolder(job);
+          return await read();
+        } catch (error) {
+          if (error instanceof EngineFault || tries === FILE_TRIES) throw error;
+          tries += await this.folders.open().then(
+            () => 1,
+            () => 0,
+          );
+          await sleep(OUTPUTS_RETRY_MS, undefined, { signal }).catch(() => undefined);
+        }
+      }
+    };
+    return {
+      open: (path) => untilRead(() => files.open(path)),
+      list: async function* (folder) {
+        yield* await untilRead(() => allOf(files.list(folder)));
+      },
+    };
+  }
+
+  /** @throws EngineFault when the folder of the job is gone */
+  private async checkFolder(job: EngineJob): Promise<void> {
+    if ((await this.folders.read(job)) === null)
+      throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
+  }
+
+  readMemo(key: JobKey): Promise<JobMemo | null> {
+    return inFolder(() => this.folders.readMemo(key));
   }
 
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
@@ -284,4 +339,10 @@ export class SlurmEngine implements Engine {
     const [nodes] = await Promise.all([this.commands.listNodes(), this.jobs.fresh()]);
     this.resources = capacityOf(parseFree(nodes, partitions), this.jobs.jobsOf(workerId), settings.gpus);
   }
+}
+
+async function allOf(paths: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const path of paths) all.push(path);
+  return all;
 }

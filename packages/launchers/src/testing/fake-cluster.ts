@@ -6,8 +6,10 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import {
   isFinal,
   type Engine,
+  type EngineFiles,
   type EngineJob,
   type JobKey,
+  type JobMemo,
   type JobSpec,
   type JobStatus,
 } from '../launcher/engine.js';
@@ -50,6 +52,8 @@ export class FakeCluster {
   onSubmitted: (spec: JobSpec) => void | Promise<void> = () => undefined;
   /** Resolves when the container of a removed job has ended. */
   onRemove: (key: JobKey) => Promise<void> = async () => undefined;
+  /** What its jobs share with launchers; null: nothing. */
+  files: EngineFiles | null = null;
   resources: Resources = { cpuCores: 8, ramMb: 16_000, gpus: [] };
   private readonly watchers = new Set<() => void>();
   private created = 0;
@@ -118,13 +122,16 @@ export class FakeEngine implements Engine {
   readonly name = 'kubernetes';
   readonly capabilities = [...CAPABILITIES, 'stop_grace:3600'] as const;
   readonly tags = ['gpu-pool'];
+  readonly files?: EngineFiles;
   private readonly table = new JobTable();
   private stopWatching: () => void = () => undefined;
 
   constructor(
     readonly cluster: FakeCluster,
     private readonly workerId: string,
-  ) {}
+  ) {
+    if (cluster.files !== null) this.files = cluster.files;
+  }
 
   async open(): Promise<void> {
     this.stopWatching = this.cluster.watch(() => this.refresh());
@@ -176,6 +183,11 @@ export class FakeEngine implements Engine {
       signal.throwIfAborted();
     }
     return job.outputs === undefined ? null : Buffer.from(jsonText(job.outputs));
+  }
+
+  async readMemo(key: JobKey): Promise<JobMemo | null> {
+    this.check();
+    return this.cluster.jobs.get(nameOf(key))?.spec.memo ?? null;
   }
 
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {

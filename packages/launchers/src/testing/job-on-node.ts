@@ -15,6 +15,7 @@ import type { ContainerFile } from '@longshore/worker/runtime/runtime';
 import type { ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { JobFolders, type FolderState } from '../slurm/job-folders.js';
 import { jobScript } from '../slurm/job-script.js';
+import type { ArtifactPoints } from '../slurm/mounts/artifact-points.js';
 import type { AttemptMount } from '../slurm/mounts/attempt-mounts.js';
 
 /** The attempt that the job executes. */
@@ -40,6 +41,7 @@ interface ProgramOptions {
   /** Files of the run. */
   readonly files?: readonly ContainerFile[];
   readonly tool?: ContainerTool;
+  readonly artifacts?: ArtifactPoints | null;
 }
 
 /** Whether this machine lets the account of the tests mount something, which the nodes of a cluster do. */
@@ -94,10 +96,12 @@ export class JobOnNode {
 
   async create(
     mounts: readonly AttemptMount[],
-    { forTool = {}, files: runFiles = [] }: ProgramOptions = {},
+    { forTool = {}, files: runFiles = [], artifacts = null }: ProgramOptions = {},
   ): Promise<void> {
     const files = { workerId: 'w', image: 'i', inputs: '{}', outputs: '', env: { A: 'a' }, secrets: {} };
-    await this.folders.create(KEY, { ...files, command: ['/c'], args: [], mounts, runFiles, forTool });
+    const memo = { signedQueries: [], notes: [] };
+    const given = { ...files, command: ['/c'], args: [], mounts, runFiles, forTool, memo, artifacts };
+    await this.folders.create(KEY, { ...given, owner: null });
   }
 
   /** The script of a job that executes a program in place of a container. */

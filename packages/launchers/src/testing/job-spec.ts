@@ -19,6 +19,8 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     files: [],
     registry: null,
     trace: null,
+    memo: { signedQueries: [], notes: [] },
+    artifacts: null,
     ...more,
   };
 }

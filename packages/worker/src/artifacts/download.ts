@@ -48,6 +48,9 @@ export interface DownloadParts {
   readonly random: () => number;
 }
 
+/** Where the files of a worker's runs come from. */
+export type FileParts = Pick<DownloadParts, 'cache' | 'addresses'>;
+
 /** Rules for the URLs of users. @param networks SERVICE_WORKER_FETCH_NETWORKS; null: none */
 export function fetchAddresses(networks: string | null): PublicAddresses {
   const setting = 'SERVICE_WORKER_FETCH_NETWORKS';

@@ -34,8 +34,11 @@ export interface Fetched {
   release(): Promise<void>;
 }
 
+export const NOTHING_FETCHED: Fetched = { sources: [], release: async () => undefined };
+
 /**
  * Fetches the files of a run, and reads archives to their ends, before anything of them is put anywhere.
+ * @param signal ends the reading of what is fetched, too
  * @throws RunFault that names the path when one is not there or must not be fetched
  * @throws Error that names the path when the store is away or the disk of the worker is full
  */
@@ -72,10 +75,11 @@ class Fetching {
     const { get } = source;
     if (get !== null && 'length' in get) return this.fetchFolder(path, get, signal);
     const file = await this.fetchFile(path, this.wantedOf(path, source), signal);
-    if (!source.isUnpacked) return { path, kind: 'file', entries: () => filesOf([{ name: '', file }]) };
+    if (!source.isUnpacked)
+      return { path, kind: 'file', entries: () => filesOf([{ name: '', file }], signal) };
     try {
       const plan = await planUnpack(file.path, signal);
-      return { path, kind: 'folder', entries: () => unpackedEntries(file.path, plan) };
+      return { path, kind: 'folder', entries: () => unpackedEntries(file.path, plan, signal) };
     } catch (error) {
       if (!(error instanceof BrokenTar)) throw error;
       throw new RunFault(`The file for '${path}' cannot be unpacked: ${error.message}`);
@@ -97,7 +101,7 @@ class Fetching {
       const renew = this.renewing(path, (now) => linksOf(now).find(({ name }) => name === one.name));
       return { name: one.name, file: await this.fetchFile(place, { ...one, renew }, stop) };
     });
-    return { path, kind: 'folder', entries: () => filesOf(files) };
+    return { path, kind: 'folder', entries: () => filesOf(files, signal) };
   }
 
   private wantedOf(path: string, { get, url, sha256 }: ArtifactSource): Wanted {
@@ -177,11 +181,12 @@ function notFetched(path: string, why: string): RunFault {
 /** Copies of whole files, and the folders that they are in. */
 async function* filesOf(
   files: readonly { readonly name: string; readonly file: StagedFile }[],
+  signal: AbortSignal,
 ): AsyncGenerator<FetchedEntry> {
   const folders = files.flatMap(({ name }) => foldersOf(name));
   for (const path of [...new Set(folders)].toSorted()) yield { kind: 'folder', path };
   for (const { name, file } of files) {
-    const content = createReadStream(file.path, { highWaterMark: 2 ** 18 });
+    const content = createReadStream(file.path, { signal, highWaterMark: 2 ** 18 });
     yield { kind: 'file', path: name, mode: 0o444, bytes: file.bytes, content };
     content.destroy();
   }

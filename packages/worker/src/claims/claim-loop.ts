@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Executor } from '../execution/run-execution.js';
+import type { Executor } from '../execution/executor.js';
 import type { WorkerContext } from '../worker-context.js';
 import type { ClaimThrottle } from './claim-throttle.js';
 import type { Retirement } from './retirement.js';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { errorText } from '@longshore/common/errors';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { EventLimits } from '../logs/event-forwarder.js';
@@ -7,23 +8,28 @@ import type { ShipperOptions } from '../logs/log-shipper.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import type { ContainerExit, ContainerTimes, LogLine } from '../runtime/runtime.js';
 import type { CollectParts } from '../artifacts/collect.js';
-import type { TransferLog } from '../artifacts/progress.js';
+import type { FileParts } from '../artifacts/download.js';
+import { fetchSources, NOTHING_FETCHED, type Fetched } from '../artifacts/fetch-sources.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import { signedQueries } from '../secrets/signed-urls.js';
 import type { StoredArtifact } from '../service-api/run-artifacts.js';
 import {
-  neededCapabilities,
   secretFiles,
   type ClaimedRun,
   type RunOwnership,
   type RunSecrets,
   type RunView,
-  type ContainerEngine,
   type EndingRun,
-  type EngineLoad,
-  type Resources,
 } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
+import {
+  collectFiles,
+  outcomeWith,
+  untilFetched,
+  withArtifacts,
+  type Left,
+  type ReadFiles,
+} from './attempt-artifacts.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace } from './execution-trace.js';
 import { failureHint } from './failure-hint.js';
@@ -35,7 +41,9 @@ import { lossReason, pollRun, RunRequests } from './run-requests.js';
 import { keepOutputs } from './large-outputs.js';
 import type { LargeOutputs, RunOutputs } from './run-outputs.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
-import type { Capability } from '@longshore/client/constants';
+
+/** A preparation that takes longer is told on the timeline, in milliseconds. */
+const LONG_MS = 2_000;
 
 /** How long the final event waits for the removal of a container beyond its time to stop, in milliseconds. */
 const REMOVAL_MS = 15_000;
@@ -323,37 +331,88 @@ export abstract class RunExecution {
    * @param outputFile null: there is none
    * @param artifacts what was stored of its files
    */
-  protected completed(
-    outputFile: Buffer | null,
-    artifacts: readonly StoredArtifact[] = [],
-  ): Promise<Outcome> {
+  private completed(outputFile: Buffer | null, artifacts: readonly StoredArtifact[]): Promise<Outcome> {
     const keep: LargeOutputs['keep'] = () => keepOutputs(this.storing, this.logger, this.stopSignal.signal);
     return this.stopSignal.abortable(
       this.shared.outputs.read(outputFile, this.secretMask, { artifacts, keep }),
     );
   }
 
-  /** How files of the run are sent to its store. */
-  protected get storing(): CollectParts {
+  /**
+   * Fetches the files of the run to the disk of this machine.
+   * @throws Stopped
+   * @throws Error as `fetchSources`
+   */
+  protected async fetchFiles(viewed: Promise<RunView>, files: FileParts): Promise<Fetched> {
+    const { in: sources = {} } = this.claimed.artifacts ?? {};
+    if (Object.keys(sources).length === 0) return NOTHING_FETCHED;
+    const over = new AbortController();
+    void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
+    const getSources = () => this.requests.getSources(this.attempt);
+    const parts = { ...this.shared.context, ...files, getSources };
+    const fetching = fetchSources(sources, parts, this.storing.log, this.stopSignal.signal);
+    return this.trace
+      .step('fetch files', () => untilFetched(fetching, this.stopSignal))
+      .finally(() => over.abort());
+  }
+
+  /** Reports what is being prepared: at once if the run must start in time, else if it takes long. Never rejects. */
+  protected async reportPreparing(viewed: Promise<RunView>, msg: string, over: AbortSignal): Promise<void> {
+    const view = await viewed.catch(() => null);
+    if (view?.mustStartInTime === false) await this.shared.context.clock.sleep(LONG_MS, over);
+    if (view === null || over.aborted || this.stopSignal.signal.aborted) return;
+    void this.sender.push({ type: 'PREPARING', msg });
+  }
+
+  /** The outcome of a container that has ended by itself, once what it leaves is stored. @throws Stopped */
+  protected async outcomeOfExit(
+    exit: ContainerExit,
+    {
+      readFiles,
+      readOutputs,
+    }: { readonly readFiles: ReadFiles; readonly readOutputs: () => Promise<Buffer | null> },
+  ): Promise<Outcome> {
+    if (exit.exitCode !== 0) return this.failedWith(this.failedExit(exit), readFiles);
+    const { left, problem } = await this.storeFiles(readFiles, true);
+    return outcomeWith(left, problem, async () =>
+      this.completed(await this.stopSignal.abortable(readOutputs()), left),
+    );
+  }
+
+  /** A failure, once what the run gives after each end is stored. @throws Stopped */
+  protected async failedWith(outcome: Outcome, readFiles: ReadFiles): Promise<Outcome> {
+    const { left, problem } = await this.storeFiles(readFiles, false);
+    if (problem !== null) this.note(errorText(problem));
+    return withArtifacts(outcome, left);
+  }
+
+  private storeFiles(readFiles: ReadFiles, hasSucceeded: boolean): Promise<Left> {
+    const { artifacts } = this.claimed;
+    const store = () => collectFiles(readFiles, { artifacts, hasSucceeded }, this.storing, this.stopSignal);
+    return artifacts === undefined || readFiles === null ? store() : this.trace.step('store files', store);
+  }
+
+  /** Adds lines to the log of the run, before or after those of the container. */
+  protected note(lines: string): void {
+    this.log.note(lines);
+  }
+
+  /** How files of the run are moved, and sent to its store. */
+  private get storing(): CollectParts {
     const { clock, random } = this.shared.context;
     const getUploads: CollectParts['getUploads'] = (request) =>
       this.requests.getUploads(this.attempt, request);
-    return { clock, random, getUploads, log: this.transferLog };
-  }
-
-  protected get transferLog(): TransferLog {
-    return { clock: this.shared.context.clock, note: (text) => this.log.note(text) };
+    return { clock, random, getUploads, log: { clock, note: (text) => this.note(text) } };
   }
 
   /** The outcome of a container that ended with another exit code than 0. */
-  protected failedExit(exit: ContainerExit, ramMb: number): Outcome {
-    const summary = failureSummary(exit, ramMb);
+  private failedExit(exit: ContainerExit): Outcome {
+    const summary = failureSummary(exit, this.claimed.constraints.ramMb);
     const lines = this.log.lastLines();
     const hint = failureHint(this.claimed.container, exit.exitCode, lines);
     const message = failureMessage(hint === null ? summary : `${summary}. ${hint}`, lines);
     const cause = exit.outOfMemory ? 'oom' : 'exit';
-    const { exitCode } = exit;
-    return { kind: 'failed', origin: 'container', cause, exitCode, summary, message };
+    return { kind: 'failed', origin: 'container', cause, exitCode: exit.exitCode, summary, message };
   }
 
   private async execute(): Promise<Outcome> {
@@ -370,51 +429,4 @@ export abstract class RunExecution {
     const why = await pollRun(context, polled, this.watching.signal);
     if (why !== null) this.stop({ kind: 'lost', why });
   }
-}
-
-/** The capabilities that a run needs and an executor lacks, as one sentence; null: it lacks none. */
-export function missingCapabilities(
-  { name, capabilities }: { readonly name: string; readonly capabilities: readonly string[] },
-  claimed: ClaimedRun,
-): string | null {
-  const missing = neededCapabilities(claimed).filter((needed) => !capabilities.includes(needed));
-  return missing.length === 0
-    ? null
-    : `The run needs ${missing.join(', ')}, which the runtime ${name} of this worker does not support`;
-}
-
-/** What a worker provides for its executor. */
-export interface ExecutorHost extends ExecutionParts {
-  /** Aborted when the worker shuts down: it claims nothing more. */
-  readonly draining: AbortSignal;
-  /** Reports that `hasCapacity` may have become true. */
-  readonly onCapacityFreed: () => void;
-  /** Runs an execution that follows no claim of this process. */
-  readonly adopt: (execution: RunExecution) => void;
-}
-
-/** Executes the claimed runs of a worker: on this machine, or as jobs of an engine. */
-export interface Executor {
-  readonly name: string;
-  readonly capabilities: readonly Capability[];
-  /** Null: it has none, or it is not known. */
-  readonly containerEngine: ContainerEngine | null;
-  /** Tags that heartbeats announce beside those of the settings. */
-  readonly tags: readonly string[];
-  /** What is offered to runs at this moment. */
-  resources(): Resources;
-  /** Null: there is no engine. */
-  load(): EngineLoad | null;
-  /** Whether another run may be claimed now. */
-  hasCapacity(): boolean;
-  /** Limit of runs that one claim may return; undefined: none. */
-  claimLimit(): number | undefined;
-  /** The execution of a claimed run, not running yet. */
-  execute(run: ClaimedRun): RunExecution;
-  /** Called when an execution has ended. */
-  onEnd(execution: RunExecution): void;
-  /** Takes care of what earlier processes with the worker's id left. Called once, before the first heartbeat and claim. */
-  recover(signal: AbortSignal): Promise<void>;
-  /** Work beside executions. Ends soon after the signal is aborted. */
-  upkeep(signal: AbortSignal): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { Executions } from '../execution/executions.js';
-import type { Executor } from '../execution/run-execution.js';
+import type { Executor } from '../execution/executor.js';
 import type { ServiceTerms, WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { plainReport } from '../service-api/older-service.js';

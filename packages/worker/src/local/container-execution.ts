@@ -1,5 +1,5 @@
-import type { DownloadParts } from '../artifacts/download.js';
-import { fetchSources, type Fetched } from '../artifacts/fetch-sources.js';
+import type { FileParts } from '../artifacts/download.js';
+import type { Fetched } from '../artifacts/fetch-sources.js';
 import { targetFolders } from '../artifacts/pattern.js';
 import { Unmet, type CapacityQueue, type CapacityRequest } from '../claims/capacity.js';
 import type { GpuWatch } from '../claims/gpu-watch.js';
@@ -27,10 +27,11 @@ import { Stopped, type StopReason } from '../execution/stop-signal.js';
 import { RecordedEvents } from '../logs/event-forwarder.js';
 import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
-import { collectFiles, outcomeWith, placesOf, untilFetched, withArtifacts } from './attempt-artifacts.js';
+import { placesOf } from '../execution/attempt-artifacts.js';
 import { gpusPayload } from './gpus-payload.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
-import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
+import { missingCapabilities } from '../execution/executor.js';
+import { RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import {
   secretFiles,
   type ClaimedRun,
@@ -39,9 +40,6 @@ import {
   type RunView,
 } from '../service-api/service-api.js';
 
-/** A preparation that takes longer is told on the timeline, in milliseconds. */
-const LONG_MS = 2_000;
-
 /** Dependencies of all executions on this machine. */
 export interface ContainerParts extends ExecutionParts {
   readonly runtime: Runtime;
@@ -49,7 +47,7 @@ export interface ContainerParts extends ExecutionParts {
   readonly enginePause: EnginePause;
   readonly gpus: GpuWatch;
   /** Where the files of runs come from. */
-  readonly files: Pick<DownloadParts, 'cache' | 'addresses'>;
+  readonly files: FileParts;
 }
 
 /** What an earlier process of this worker has left of an attempt. */
@@ -134,7 +132,7 @@ export class ContainerExecution extends RunExecution {
     try {
       const view = await viewed;
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
-      fetched = await this.fetchFiles(viewed);
+      fetched = await this.fetchFiles(viewed, this.parts.files);
       const artifacts = placesOf(this.claimed.artifacts, fetched);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
       return await this.trace.step('container', async (step) => {
@@ -154,20 +152,6 @@ export class ContainerExecution extends RunExecution {
       preparing.abort();
       await fetched?.release();
     }
-  }
-
-  /** Fetches the files of the run to the disk of this machine. */
-  private async fetchFiles(viewed: Promise<RunView>): Promise<Fetched> {
-    const { context, files } = this.parts;
-    const { in: sources = {} } = this.claimed.artifacts ?? {};
-    const over = new AbortController();
-    if (Object.keys(sources).length > 0)
-      void this.reportPreparing(viewed, 'Fetching the files of the run', over.signal);
-    const parts = { ...context, ...files, getSources: () => this.requests.getSources(this.attempt) };
-    const fetching = fetchSources(sources, parts, this.transferLog, this.stopSignal.signal);
-    return this.trace
-      .step('fetch files', () => untilFetched(fetching, this.stopSignal))
-      .finally(() => over.abort());
   }
 
   /** A container that has ended stays until its end is reported, so that no crash loses its outputs. */
@@ -246,6 +230,8 @@ export class ContainerExecution extends RunExecution {
     try {
       return await this.parts.runtime.start(spec, this.stopSignal.signal);
     } catch (error) {
+      // What was interrupted is no fault of the machine.
+      this.stopSignal.check();
       if (error instanceof MachineUnable && error.ability === 'gpus')
         this.parts.gpus.recordFault(error.words);
       throw error;
@@ -267,14 +253,6 @@ export class ContainerExecution extends RunExecution {
     const advice =
       'With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources';
     return new Unsuitable(`${unmet}. ${advice}`, lost);
-  }
-
-  /** Reports what is being prepared: at once if the run must start in time, else if it takes long. Never rejects. */
-  private async reportPreparing(viewed: Promise<RunView>, msg: string, over: AbortSignal): Promise<void> {
-    const view = await viewed.catch(() => null);
-    if (view?.mustStartInTime === false) await this.parts.context.clock.sleep(LONG_MS, over);
-    if (view === null || over.aborted || this.stopSignal.signal.aborted) return;
-    void this.sender.push({ type: 'PREPARING', msg });
   }
 
   private async runContainer(spec: ContainerSpec): Promise<RunningContainer> {
@@ -353,17 +331,10 @@ export class ContainerExecution extends RunExecution {
     step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
-    const files = { artifacts: this.claimed.artifacts, hasSucceeded: exit.exitCode === 0 };
-    const { left, problem } = await this.trace.step('store files', () =>
-      collectFiles(container, files, this.storing, this.stopSignal),
-    );
-    if (exit.exitCode !== 0) {
-      if (problem !== null) this.log.note(errorText(problem));
-      return withArtifacts(this.failedExit(exit, this.claimed.constraints.ramMb), left);
-    }
-    return outcomeWith(left, problem, async () =>
-      this.completed(await this.stopSignal.abortable(container.readOutputs()), left),
-    );
+    return this.outcomeOfExit(exit, {
+      readFiles: (task) => container.readFiles(task),
+      readOutputs: () => container.readOutputs(),
+    });
   }
 }
 

@@ -6,7 +6,8 @@ import type { GpuReading } from '../claims/resources.js';
 import { claimedAgain } from '../execution/adoption.js';
 import { repeat } from '../process/clock.js';
 import { EnginePause } from '../claims/engine-pause.js';
-import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
+import type { Executor, ExecutorHost } from '../execution/executor.js';
+import type { RunExecution } from '../execution/run-execution.js';
 import type { FoundContainer, Runtime } from '../runtime/runtime.js';
 import type {
   ClaimedRun,

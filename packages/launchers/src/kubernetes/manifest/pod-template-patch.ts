@@ -61,6 +61,8 @@ const SAMPLE: JobSpec = {
   files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
   registry: { server: 'sample', username: 'sample', password: 'sample' },
   trace: null,
+  memo: { signedQueries: [], notes: [] },
+  artifacts: null,
 };
 
 /**

@@ -2,13 +2,17 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { JobSpec } from '../../launcher/engine.js';
 import { RunFault, type ContainerFile, type RuntimeLog } from '@longshore/worker/runtime/runtime';
-import { placeProblem } from '@longshore/worker/runtime/container-places';
+import { isWithin, placeProblem } from '@longshore/worker/runtime/container-places';
 import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { SettingsError } from '@longshore/common/settings/setting';
+import type { ArtifactPoints } from './artifact-points.js';
 
 /** Folder of an attempt in which its job has mounts and files, by their number: the container tool mounts them from there. */
 export const MOUNTS_FOLDER = 'mounts';
+
+/** Stands in place of the name of a volume for a folder of the attempt, whose path is the `subPath`. */
+const OWN_FOLDER = '/';
 
 /** Where a container has a mount or a file. */
 interface MountPoint {
@@ -18,7 +22,7 @@ interface MountPoint {
 
 /** What a container mounts, and from where. */
 export interface AttemptMount extends MountPoint {
-  /** Name of the volume; empty: an empty folder of the node. */
+  /** Name of the volume; empty: an empty folder of the node; `/`: a folder of the run's `artifacts`. */
   readonly volume: string;
   /** Folder of the volume on the nodes. */
   readonly source: string;
@@ -33,12 +37,14 @@ const PLAIN_PATH = /^[A-Za-z0-9/._@+=-]+$/;
 export function mountPoints(
   mounts: readonly AttemptMount[],
   files: readonly ContainerFile[],
+  artifacts: ArtifactPoints | null,
 ): readonly MountPoint[] {
-  return [...mounts, ...files.map(({ path }) => ({ mode: 'ro', path }) as const)];
+  const paths = [...files.map(({ path }) => path), ...(artifacts?.files ?? [])];
+  return [...mounts, ...paths.map((path) => ({ mode: 'ro', path }) as const)];
 }
 
 /**
- * The mounts of an attempt, as its job makes them.
+ * The mounts of an attempt, as its job makes them: one comes before those that are in it.
  * @throws RunFault when the container tool cannot mount at a path of a mount or file
  * @throws Error fit for a run's error_message when the launcher does not offer a volume
  */
@@ -46,17 +52,26 @@ export function attemptMounts(
   { mounts, files }: Pick<JobSpec, 'mounts' | 'files'>,
   tool: ContainerTool,
   offered: OfferedVolumes,
+  artifacts: ArtifactPoints | null = null,
 ): AttemptMount[] {
-  for (const { path } of [...files, ...mounts]) {
+  const { folders: own = [], files: fetched = [] } = artifacts ?? {};
+  for (const path of [...[...files, ...mounts].map((one) => one.path), ...own, ...fetched]) {
     const problem = pathProblem(path, tool);
     if (problem !== null)
       throw new RunFault(`The path '${path}' of a file or mount cannot be used: ${problem}`);
   }
-  return mounts.map(({ volume = '', path, read_only: isReadOnly = false, sub_path: subPath = '' }) => {
+  const made = mounts.map((mount): AttemptMount => {
+    const { volume = '', path, read_only: isReadOnly = false, sub_path: subPath = '' } = mount;
     if (volume === '') return { volume, source: '', subPath, mode: 'rw', path };
     const { source } = offeredVolume(offered, volume, isReadOnly);
     return { volume, source, subPath, mode: isReadOnly ? 'ro' : 'rw', path };
   });
+  if (own.length === 0) return made;
+  return [
+    // What a run leaves in an empty folder is stored, so that the folder must not go with the node.
+    ...made.filter(({ volume, path }) => volume !== '' || !own.some((folder) => isWithin(path, folder))),
+    ...own.map((path): AttemptMount => ({ volume: OWN_FOLDER, source: '', subPath: path, mode: 'rw', path })),
+  ].toSorted((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 /** Why containers cannot have a mount or file at a path, in words; null: they can. */

@@ -1,7 +1,8 @@
 /**
  * The shell functions by which a job makes the mounts and files of its container. `make_scratch` makes its empty folders below $disk,
  * on the disk of the node; `make_mounts` mounts, in the mount namespace that it is called in, memory at $job/mounts, and there
- * what the container mounts as 0, 1 and so on: folders, then files. Nobody outside of the namespace has them there, so nothing that is removed on the node or in the shared folder is in a volume. Files are deleted in the shared
+ * what the container mounts as 0, 1 and so on: folders, then files. `copy_folders` puts what the image has at the paths of the folders of the
+ * attempt (volume `/`) into these, beside what was fetched. Nobody outside of the namespace has them there, so nothing that is removed on the node or in the shared folder is in a volume. Files are deleted in the shared
  * folder once they are in memory.
  *
  * A folder within a volume is entered part by part. Where a part has led is asked of the kernel, and the mount is made of the present folder,
@@ -28,7 +29,32 @@ make_scratch() {
   for ((index = 0; index * 4 < \${#sources[@]}; index++)); do
     [ -z "\${sources[index * 4]}" ] || continue
     [ -n "$disk" ] || take_disk || return 1
-    mkdir -m 1777 -- "$disk/$index" || return 1
+    mkdir -m 1777 -- "$disk/$index" && hold_points "$disk/$index" "\${points[index]#*:}" || return 1
+  done
+}
+hold_points() ( # FOLDER PATH: makes in a new folder, which the container has at the path, what others are mounted at
+  umask 022
+  for index in "\${!points[@]}"; do
+    point=\${points[index]#*:}
+    case $point in "$2"/*) point=$1\${point#"$2"} ;; *) continue ;; esac
+    if ((index * 4 < \${#sources[@]})); then mkdir -p -- "$point"; else mkdir -p -- "\${point%/*}" && : >"$point"; fi || exit
+  done
+)
+copy_folders() {
+  local root index path
+  root=$(image_root)
+  [ -n "$root" ] || return 0
+  shopt -s dotglob nullglob
+  for ((index = 0; index * 4 < \${#sources[@]}; index++)); do
+    [ "\${sources[index * 4]}" = / ] || continue
+    path=\${points[index]#*:}
+    cd -P -- "$root" && enter "\${path#/}" ro || continue
+    set -- ./*
+    # Older and newer versions of cp know one of these each.
+    [ $# = 0 ] || cp -a --update=none -- "$@" "$job/artifacts$path" || cp -a -n -- "$@" "$job/artifacts$path" || {
+      head -c 65536 /dev/zero >"$job/space" || fault infrastructure 'The shared folder has no space for the files of the run'
+      fault error "What the image has in '$path' cannot be beside the files of the run"
+    }
   done
 }
 fault() { # CAUSE MESSAGE
@@ -56,9 +82,9 @@ enter() { # PATH MODE PERMISSIONS: 1: missing or not to be created; 2: a link, n
     [ -z "$is_new" ] || [ ! -O . ] || [ "$(stat -c %a .)" != 700 ] || [ -n "$(ls -A .)" ] || chmod "$3" .
   done
 }
-attach() { # MODE PLACE: mounts the present folder there
+attach() { # MODE PLACE [FILE]: mounts the present folder there, or a file of it
   local place point options
-  mkdir -- "$2" && mount --no-canonicalize --rbind . "$2" || return 1
+  if [ -n "$3" ]; then : >"$2"; else mkdir -- "$2"; fi && mount --no-canonicalize --rbind "./$3" "$2" || return 1
   [ "$1" = ro ] || return 0
   place=$(readlink -f -- "$2")
   while read -r _ _ _ _ point options _; do
@@ -91,6 +117,8 @@ make_mounts() {
     place=$job/mounts/$index
     if [ -z "$volume" ]; then
       cd -P -- "$disk/$index" && attach rw "$place" || fault infrastructure 'The node of the job cannot mount an empty folder'
+    elif [ "$volume" = / ]; then
+      cd -P -- "$job/artifacts$sub_path" && attach rw "$place" || fault infrastructure 'The node of the job cannot mount the files of the run'
     else
       cd -P -- "$source" || fault infrastructure "The volume '$volume' is missing on the node of the job"
       enter "$sub_path" "$mode" 1777
@@ -105,8 +133,10 @@ make_mounts() {
     index=$((index + 1))
   done <"$job/mount-sources"
   while IFS= read -r -d '' mode; do
-    cp -- "$job/files/$index" "$job/mounts/$index" && chmod "$mode" "$job/mounts/$index" ||
-      fault infrastructure 'The node of the job cannot make the files of the run'
+    case $mode in
+      /*) cd -P -- "$job/artifacts" && attach ro "$job/mounts/$index" "\${mode#/}" ;;
+      *) cp -- "$job/files/$index" "$job/mounts/$index" && chmod "$mode" "$job/mounts/$index" ;;
+    esac || fault infrastructure 'The node of the job cannot make the files of the run'
     index=$((index + 1))
   done <"$job/file-modes"
   rm -rf -- "$job/files"

@@ -13,7 +13,7 @@ const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
  * @param maxBytes after decompression
  * @returns a stream that fails with BrokenTar when there are more, or a fault of zlib
  */
-export async function openTar(path: string, maxBytes: number): Promise<Readable> {
+export async function openTar(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
   const first = Buffer.alloc(ZSTD.length);
   const file = await open(path);
   try {
@@ -21,7 +21,7 @@ export async function openTar(path: string, maxBytes: number): Promise<Readable>
   } finally {
     await file.close();
   }
-  const source = createReadStream(path);
+  const source = createReadStream(path, { signal });
   const isGzip = first.subarray(0, GZIP.length).equals(GZIP);
   // The reader of the last stream hears of the failures of all.
   const plain = isGzip ? pipeline(source, createGunzip(), () => undefined) : source;

@@ -49,10 +49,14 @@ export async function planUnpack(path: string, signal: AbortSignal): Promise<Unp
 }
 
 /** The entries of an archive, as its plan says: folders, then files, then links, so that nothing is put through a link. */
-export async function* unpackedEntries(path: string, plan: UnpackPlan): AsyncGenerator<FetchedEntry> {
+export async function* unpackedEntries(
+  path: string,
+  plan: UnpackPlan,
+  signal?: AbortSignal,
+): AsyncGenerator<FetchedEntry> {
   for (const folder of plan.folders) yield { kind: 'folder', path: folder };
   let index = 0;
-  for await (const { header, content } of tarEntries(await openTar(path, plan.maxBytes))) {
+  for await (const { header, content } of tarEntries(await openTar(path, plan.maxBytes, signal))) {
     const { names: [first, ...others] = [], mode = 0 } = plan.files.get(index) ?? {};
     index += 1;
     if (first === undefined) continue;

@@ -20,37 +20,55 @@ const BY_PATHS: ReadonlySet<string> = new Set([
   'ELOOP',
   'EINVAL',
   'EILSEQ',
+  // Of a file with too many names, or where a file system lets it have one alone.
+  'EMLINK',
+  'EPERM',
+  'ENOTSUP',
 ]);
 
 /**
  * Puts what was fetched for a run below a folder of the attempt that has nothing yet, and makes the folders for what it gives.
+ * @param makeFolder makes the folders that belong to the user of the run, with those that they are in
  * @throws RunFault when something cannot be at its path
  * @throws EngineFault when the folder cannot be written
  */
-export async function fillFilesRoot(root: string, { fetched, folders }: ArtifactPlaces): Promise<void> {
+export async function fillFilesRoot(
+  root: string,
+  { fetched, folders }: ArtifactPlaces,
+  makeFolder: (path: string) => Promise<void> = makeAll,
+): Promise<void> {
   for (const source of fetched) {
     const { path, kind } = source;
     const place = join(root, checked(path));
     try {
-      await mkdir(kind === 'folder' ? place : dirname(place), { recursive: true });
-      for await (const entry of source.entries()) await put(place, entry);
+      await (kind === 'folder' ? makeFolder(place) : makeAll(dirname(place)));
+      for await (const entry of source.entries()) await put(place, entry, makeFolder);
     } catch (error) {
       throw faultOf(path, error);
     }
   }
   for (const folder of folders) {
-    await mkdir(join(root, checked(folder)), { recursive: true }).catch((error: unknown) => {
+    await makeFolder(join(root, checked(folder))).catch((error: unknown) => {
+      if (errorCode(error) === 'ENOENT')
+        throw new RunFault(`The folder '${folder}' could not be made: a link in its path leads nowhere`);
       throw faultOf(folder, error);
     });
   }
 }
 
-async function put(place: string, entry: FetchedEntry): Promise<void> {
+async function makeAll(path: string): Promise<void> {
+  await mkdir(path, { recursive: true });
+}
+
+async function put(
+  place: string,
+  entry: FetchedEntry,
+  makeFolder: (path: string) => Promise<void>,
+): Promise<void> {
   const path = join(place, entry.path);
   switch (entry.kind) {
     case 'folder':
-      await mkdir(path, { recursive: true });
-      return;
+      return makeFolder(path);
     case 'file':
       await pipeline(entry.content, createWriteStream(path, { flags: 'wx' }));
       await chmod(path, entry.mode);

@@ -1,17 +1,20 @@
 import { collect, type Collected, type CollectParts } from '../artifacts/collect.js';
 import type { Fetched } from '../artifacts/fetch-sources.js';
 import { targetFolders } from '../artifacts/pattern.js';
-import { outcomeOfError, type Outcome } from '../execution/outcome.js';
-import { Stopped, type StopSignal } from '../execution/stop-signal.js';
 import { RunFault, type ArtifactPlaces, type RunningContainer } from '../runtime/runtime.js';
 import type { RunArtifacts } from '../service-api/run-artifacts.js';
+import { outcomeOfError, type Outcome } from './outcome.js';
+import { Stopped, type StopSignal } from './stop-signal.js';
 
 /** What was stored of an attempt. */
-interface Left {
+export interface Left {
   readonly left: Collected['stored'];
   /** Why not all; null: all was. */
   readonly problem: unknown;
 }
+
+/** Opens what an ended container has left. Null: this process does not store it. */
+export type ReadFiles = RunningContainer['readFiles'] | null;
 
 /** Waits for files. Those that come after the stop of the execution are given up. @throws Stopped */
 export async function untilFetched(fetching: Promise<Fetched>, stopSignal: StopSignal): Promise<Fetched> {
@@ -36,7 +39,7 @@ export function placesOf(
 
 /** Sends what an ended container leaves to the store. @throws Stopped */
 export async function collectFiles(
-  container: RunningContainer,
+  readFiles: ReadFiles,
   {
     artifacts,
     hasSucceeded,
@@ -45,12 +48,10 @@ export async function collectFiles(
   stopSignal: StopSignal,
 ): Promise<Left> {
   const { out = {} } = artifacts ?? {};
-  if (!Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways))
+  if (readFiles === null || !Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways))
     return { left: [], problem: null };
   try {
-    const collecting = container.readFiles((files) =>
-      collect(out, hasSucceeded, files, storing, stopSignal.signal),
-    );
+    const collecting = readFiles((files) => collect(out, hasSucceeded, files, storing, stopSignal.signal));
     const { stored, missing } = await stopSignal.abortable(collecting);
     const isWhole = missing.length === 0;
     return {
