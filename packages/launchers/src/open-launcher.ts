@@ -31,7 +31,7 @@ export const openLauncher: OpenLauncher = async (engineSettings, choice) => {
 };
 
 function createEngine(engine: EngineSettings, { settings, workerId, env, logger }: ExecutorChoice): Engine {
-  const { deployment, cpuCores, ramMb, volumes, oldEngine } = settings;
+  const { deployment, cpuCores, ramMb, volumes, fetchNetworks, oldEngine } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
     case 'kubernetes':
@@ -39,6 +39,7 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         ...options,
         settings: engine.settings,
         volumes,
+        fetchNetworks,
         oldEngine,
         maxGraceSeconds: settings.maxGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,

@@ -73,6 +73,7 @@ describe('a job of a launcher', () => {
       args: ['-x'],
       files: [],
       registry: login,
+      artifacts: null,
       trace: null,
     });
     await harness.clock.pass(1_000);

@@ -1,6 +1,14 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
+import { outcomeWith, withArtifacts } from '@longshore/worker/local/attempt-artifacts';
 import { whenAborted } from '@longshore/worker/process/clock';
-import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
+import { errorText } from '@longshore/common/errors';
+import {
+  NO_TIMES,
+  timesPayload,
+  type ContainerTimes,
+  EngineFault,
+  type LogLine,
+} from '@longshore/worker/runtime/runtime';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
 import { failedJob, Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
@@ -15,10 +23,12 @@ import {
 } from '@longshore/worker/execution/run-execution';
 import type { StopReason } from '@longshore/worker/execution/stop-signal';
 import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
+import { WORKER_PREFIX } from '@longshore/worker/logs/run-log';
 import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { secretNames, type ClaimedRun } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
+import { filesOf, JobFiles } from './job-files.js';
 import { WaitReports } from './wait-reports.js';
 import { EndTimeout, EngineRequests } from './engine-requests.js';
 
@@ -59,9 +69,12 @@ export class JobExecution extends RunExecution {
   private mustTellPlaced: boolean;
   private readonly engineRequests: EngineRequests;
   private readonly endTimeout: EndTimeout;
+  private readonly files: JobFiles;
   /** Why the log is not complete; null: it is. */
   private missing: string | null = null;
   private readonly running = new AbortController();
+  /** Aborted when the service has accepted STARTED. */
+  private readonly started = new AbortController();
   private readonly waits: WaitReports;
   private recorded = new RecordedEvents([], 1);
   private readonly readingEnded = new AbortController();
@@ -80,6 +93,9 @@ export class JobExecution extends RunExecution {
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
+    const { requests, endTimeout, stopSignal, trace, logger } = this;
+    const ofFiles = { artifacts: filesOf(claimed), requests, endTimeout, stopSignal, trace, logger };
+    this.files = new JobFiles({ ...ofFiles, engine: parts.engine, clock: parts.context.clock });
     this.mustTellPlaced = adopted?.mustStartInTime ?? false;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
@@ -149,6 +165,7 @@ export class JobExecution extends RunExecution {
   /** A container that has exited stays in the engine until its end is reported, so that no crash loses its outputs. */
   protected async beforeReport(outcome: Outcome): Promise<void> {
     this.running.abort();
+    this.files.end();
     if (outcome.kind === 'left') {
       this.readingEnded.abort();
     } else if (!this.hasExited) {
@@ -190,6 +207,7 @@ export class JobExecution extends RunExecution {
       selector,
       secrets: secrets.env,
       registry: secrets.registry,
+      artifacts: filesOf(this.claimed),
     });
     this.job = job;
     this.isPreparing = false;
@@ -218,6 +236,7 @@ export class JobExecution extends RunExecution {
   private async follow(submitted: EngineJob, step: TracedStep): Promise<Outcome> {
     const { engine } = this.parts;
     const { signal } = this.stopSignal;
+    void this.files.renew(submitted, this.adopted !== null);
     for (let known: JobStatus | null = null; ;) {
       const job: EngineJob | null = await this.stopSignal.abortable(
         engine.nextStatus(submitted, known, signal),
@@ -229,18 +248,28 @@ export class JobExecution extends RunExecution {
         case 'pending':
           this.recordWait(known.reason);
           if (known.isPlaced) this.reportPlaced(job);
+          // How its files come in is told before it starts.
+          if (known.isPlaced && filesOf(this.claimed) !== null) this.beginReading(job);
           break;
         case 'running':
           await this.onRunning(job);
+          if (known.hasEnded) void this.files.begin(job);
           break;
-        case 'exited':
+        case 'exited': {
           this.hasExited = true;
           step.set({ 'process.exit.code': known.exitCode });
           await this.onRunning(job);
+          const { left, problem } = await this.files.left(job);
           await this.stopSignal.abortable(this.readRest());
           this.logger.info({ ...known }, 'the container has ended');
-          if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
-          return this.completed(await this.stopSignal.abortable(this.readOutputs(job)));
+          if (known.exitCode !== 0) {
+            if (problem !== null) this.log.note(errorText(problem));
+            return withArtifacts(this.failedExit(known, this.claimed.constraints.ramMb), left);
+          }
+          return outcomeWith(left, problem, async () =>
+            this.completed(await this.stopSignal.abortable(this.readOutputs(job)), left),
+          );
+        }
         case 'failed': {
           if (this.isStarted) this.beginReading(job);
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
@@ -278,6 +307,7 @@ export class JobExecution extends RunExecution {
     if (!this.isStarted)
       await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
     this.isStarted = true;
+    this.started.abort();
     this.beginReading(job);
   }
 
@@ -292,7 +322,16 @@ export class JobExecution extends RunExecution {
     };
     const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
-    this.reading = this.log.read(this.shownLines(all), sink);
+    this.reading = this.log.read(this.shownLines(this.inOrder(all)), sink);
+  }
+
+  /** Those of the program wait for STARTED, as they may have events. */
+  private async *inOrder(lines: AsyncIterable<LogLine>): AsyncGenerator<LogLine> {
+    const either = AbortSignal.any([this.started.signal, this.readingEnded.signal]);
+    for await (const line of lines) {
+      if (!this.isStarted && !line.text.startsWith(WORKER_PREFIX)) await whenAborted(either);
+      yield line;
+    }
   }
 
   /** @throws Stopped when another process has reported the end and removed the job */

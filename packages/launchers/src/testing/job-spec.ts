@@ -18,6 +18,7 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     secrets: {},
     files: [],
     registry: null,
+    artifacts: null,
     trace: null,
     ...more,
   };

@@ -7,11 +7,13 @@ import { RunFault, type ArtifactPlaces, type RunningContainer } from '../runtime
 import type { RunArtifacts } from '../service-api/run-artifacts.js';
 
 /** What was stored of an attempt. */
-interface Left {
+export interface Left {
   readonly left: Collected['stored'];
   /** Why not all; null: all was. */
   readonly problem: unknown;
 }
+
+export const NOTHING_LEFT: Left = { left: [], problem: null };
 
 /** Waits for files. Those that come after the stop of the execution are given up. @throws Stopped */
 export async function untilFetched(fetching: Promise<Fetched>, stopSignal: StopSignal): Promise<Fetched> {
@@ -45,12 +47,16 @@ export async function collectFiles(
   stopSignal: StopSignal,
 ): Promise<Left> {
   const { out = {} } = artifacts ?? {};
-  if (!Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways))
-    return { left: [], problem: null };
+  if (!Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways)) return NOTHING_LEFT;
+  const collecting = container.readFiles((files) =>
+    collect(out, hasSucceeded, files, storing, stopSignal.signal),
+  );
+  return untilCollected(collecting, stopSignal);
+}
+
+/** Waits for what is being stored. @throws Stopped */
+export async function untilCollected(collecting: Promise<Collected>, stopSignal: StopSignal): Promise<Left> {
   try {
-    const collecting = container.readFiles((files) =>
-      collect(out, hasSucceeded, files, storing, stopSignal.signal),
-    );
     const { stored, missing } = await stopSignal.abortable(collecting);
     const isWhole = missing.length === 0;
     return {

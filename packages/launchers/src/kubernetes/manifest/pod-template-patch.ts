@@ -61,7 +61,13 @@ const SAMPLE: JobSpec = {
   files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
   registry: { server: 'sample', username: 'sample', password: 'sample' },
   trace: null,
+  artifacts: null,
 };
+
+/** The same where the launcher gives runs files. They are in the same places as in the pods of all runs. */
+function sampleFor({ filesImage }: JobContext['settings']): JobSpec {
+  return filesImage === null ? SAMPLE : { ...SAMPLE, artifacts: { in: {}, out: {} } };
+}
 
 /**
  * The patch of the operator, which is merged into the template of every pod.
@@ -79,7 +85,9 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
     });
     checkNodeSelector(patch, context.settings.tags);
     const apply: Patch = (template) => ({ ...template, ...mergeFields({ ...template }, patch) });
-    const sample = jobManifest(SAMPLE, { ...context, patch: (template) => template }).spec?.template ?? {};
+    const sample =
+      jobManifest(sampleFor(context.settings), { ...context, patch: (template) => template }).spec
+        ?.template ?? {};
     checkMerged(sample, apply(sample));
     return apply;
   } catch (error) {
