@@ -34,7 +34,7 @@ function createEngine(
   engine: EngineSettings,
   { settings, workerId, env, logger, files }: EngineChoice,
 ): Engine {
-  const { deployment, cpuCores, ramMb, volumes, oldEngine } = settings;
+  const { deployment, cpuCores, ramMb, volumes, fetchNetworks, oldEngine } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
     case 'kubernetes':
@@ -42,6 +42,7 @@ function createEngine(
         ...options,
         settings: engine.settings,
         volumes,
+        fetchNetworks,
         oldEngine,
         maxGraceSeconds: settings.maxGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,

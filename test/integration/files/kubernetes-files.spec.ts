@@ -5,6 +5,7 @@ import { describe, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import {
   CLUSTER_PERMISSIONS,
+  FILES_PERMISSIONS,
   NAMESPACE_PERMISSIONS,
   type Permission,
 } from '@longshore/launchers/kubernetes/permissions';
@@ -54,7 +55,7 @@ const rulesOf = (permissions: readonly Permission[]) =>
 
 describe('the files for a worker in Kubernetes', () => {
   it('allow exactly what the worker does', () => {
-    assert.deepEqual(only('Role').rules, rulesOf(NAMESPACE_PERMISSIONS));
+    assert.deepEqual(only('Role').rules, rulesOf([...NAMESPACE_PERMISSIONS, ...FILES_PERMISSIONS]));
     assert.deepEqual(only('ClusterRole').rules, rulesOf(CLUSTER_PERMISSIONS));
   });
 

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { homedir } from 'node:os';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { PROJECT, until } from '../service-process.js';
@@ -116,6 +117,36 @@ export class Cluster {
     await run('docker', ['build', '-q', '-t', reference, resolve(PROJECT, 'examples', 'images', name)], {
       env,
     });
+    return reference;
+  }
+
+  /** Makes an image with the built worker and the Node of this machine, laid out as by docker/Dockerfile. @returns its reference */
+  async buildWorker(): Promise<string> {
+    const env = { ...process.env, DOCKER_HOST: `unix://${join(folder(), 'run', 'docker.sock')}` };
+    const root = await mkdtemp(join(tmpdir(), 'longshore-worker-image-'));
+    const copy = (from: string, to: string) =>
+      cp(from, join(root, to), { recursive: true, dereference: true });
+    await copy(process.execPath, 'bin/node');
+    const { stdout } = await run('ldd', [process.execPath]);
+    for (const [library] of stdout.matchAll(/\/\S+/g)) await copy(library, library);
+    for (const name of ['client', 'common', 'worker']) {
+      const from = join(PROJECT, 'packages', name);
+      for (const part of ['package.json', 'dist'])
+        await copy(join(from, part), `longshore/packages/${name}/${part}`);
+      await mkdir(join(root, 'longshore/node_modules/@longshore'), { recursive: true });
+      await symlink(`../../packages/${name}`, join(root, `longshore/node_modules/@longshore/${name}`));
+    }
+    const modules = new Set(['undici', 'mime-types', 'tar-stream', 'fzstd']);
+    for (const name of modules) {
+      const from = join(PROJECT, 'node_modules', name);
+      await copy(from, `longshore/node_modules/${name}`);
+      const { dependencies = {} } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'));
+      for (const needed of Object.keys(dependencies)) modules.add(needed);
+    }
+    await writeFile(join(root, 'Dockerfile'), 'FROM local/busybox:1\nCOPY . /\nUSER 10001:10001\n');
+    const reference = 'local/longshore-worker:1';
+    await run('docker', ['build', '-q', '-t', reference, root], { env });
+    await rm(root, { recursive: true });
     return reference;
   }
 

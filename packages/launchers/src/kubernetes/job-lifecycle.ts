@@ -21,7 +21,7 @@ export async function submitJob(
   context: JobContext,
 ): Promise<Job> {
   checkImage(spec, context.settings.mountImages);
-  const secrets = secretManifests(spec, jobLabels(spec, context));
+  const secrets = secretManifests(spec, jobLabels(spec, context), context.fetchNetworks);
   const manifest = jobManifest(spec, context);
   checkSize(manifest);
   let created: Job | null = null;

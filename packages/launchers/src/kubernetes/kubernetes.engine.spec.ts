@@ -9,6 +9,7 @@ import { FakeClock } from '@longshore/worker/testing/fake-clock';
 import { KubernetesEngine, type KubernetesOptions } from './kubernetes.engine.js';
 import { SETTINGS } from '../testing/job-context.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
+import { formatLine, type TransferLine } from '@longshore/worker/transfer/messages';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
@@ -36,6 +37,8 @@ function pod(run: object, outputs: object = {}): object {
     },
   };
 }
+
+const statusOf = (name: string, state: object) => ({ name, image: 'img', state });
 
 const RUNNING = pod({ running: {} });
 const DONE = pod({ terminated: { exitCode: 0 } }, { terminated: { exitCode: 0 } });
@@ -268,6 +271,46 @@ describe('the Kubernetes engine', () => {
     });
   });
 
+  it('gives the files of a run to what stores them, whose lines for people are in the log before and after its own', async () => {
+    assert.ok(make({ settings: { ...SETTINGS, filesImage: 'worker:1' } }).capabilities.includes('artifacts'));
+    assert.ok(!engine.capabilities.includes('artifacts'));
+    const ended = { terminated: { exitCode: 0 } };
+    const withFiles = (outputs: object): object => ({
+      ...pod({}),
+      spec: {
+        initContainers: [{ name: 'files' }],
+        containers: [{ name: 'run' }, { name: 'outputs' }],
+      },
+      status: {
+        phase: 'Running',
+        initContainerStatuses: [statusOf('files', ended)],
+        containerStatuses: [statusOf('run', ended), statusOf('outputs', outputs)],
+      },
+    });
+    const logs: Record<string, readonly TransferLine[]> = {
+      files: [{ kind: 'note', text: 'fetched' }],
+      outputs: [
+        { kind: 'note', text: 'stored' },
+        { kind: 'end', missing: ['x'] },
+      ],
+    };
+    scripted.on(LOG, (response, { query: { container = '' } }) => {
+      const said = logs[container]?.map((one) => formatLine(one)) ?? ['of the program'];
+      response.end(said.map((text, index) => line(index, text)).join(''));
+    });
+    scripted.on('GET /api/v1/namespaces/runs/secrets', { body: { items: [{}] } });
+    const answer = 'PATCH /api/v1/namespaces/runs/secrets/run-r1-1-files';
+    scripted.on(answer, { body: {} });
+    const job = await open(withFiles({ running: {} }));
+    assert.deepEqual(job.status, { kind: 'running', hasEnded: true });
+    const stored = engine.storeFiles(job, async () => ({}), NEVER);
+    assert.deepEqual(await stored, { stored: [], missing: ['x'] });
+    assert.ok(scripted.routes().includes(answer));
+    change(withFiles(ended));
+    await untilStatus('exited');
+    assert.deepEqual(await textsOf(job), ['[worker] fetched', 'of the program', '[worker] stored']);
+  });
+
   it('ends an attempt whose node cannot mount a volume, as the events of its pod say', async () => {
     const clock = new FakeClock();
     engine = make({ clock });
@@ -276,7 +319,7 @@ describe('the Kubernetes engine', () => {
     const items = ['other', 'pod-1'].map((uid) => ({ involvedObject: { uid }, message }));
     scripted.on(events, { body: { items: [{ involvedObject: { uid: 'pod-1' } }] } }, { body: { items } });
     const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
-    await open({ ...pod({ waiting: { reason: 'PodInitializing' } }), spec: { volumes } });
+    await open({ ...pod({ waiting: { reason: 'PodInitializing' } }), spec: { containers: [], volumes } });
     const asked = () => scripted.calls.filter(({ route }) => route === events);
     await clock.until('the job has failed', () => engine.list()[0]?.status.kind === 'failed', 1000);
     assert.deepEqual(

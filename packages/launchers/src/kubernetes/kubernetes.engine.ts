@@ -15,24 +15,36 @@ import {
   type LogLine,
   type RuntimeLog,
 } from '@longshore/worker/runtime/runtime';
+import type { Collected, GetUploads } from '@longshore/worker/artifacts/collect';
+import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import type { Resources } from '@longshore/worker/service-api/service-api';
-import { connect, asEngineFault } from './api/kubernetes-api.js';
+import { connect, asEngineFault, orNull } from './api/kubernetes-api.js';
 import { ResourceWatch } from './api/resource-watch.js';
 import { Paths, type Job, type Pod } from './api/resources.js';
 import { BackgroundWork } from './background-work.js';
 import { killJob, removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
 import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
-import { readOutputs, readPodLog, type LogQuery } from './logs/pod-log.js';
+import { exchangeFiles, notesIn } from './files-exchange.js';
+import { containerSource } from './logs/container-source.js';
+import { readOutputs, readPodLog } from './logs/pod-log.js';
 import type { Capability } from '@longshore/client/constants';
 import { graceCapabilities } from '@longshore/common/capabilities';
 import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { JobContext } from './manifest/job-manifest.js';
-import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
-import { readSecretValues } from './manifest/secrets.js';
+import {
+  deploymentSelector,
+  FILES_CONTAINER,
+  filesSecretName,
+  jobName,
+  OUTPUTS_CONTAINER,
+  RUN_CONTAINER,
+} from './manifest/names.js';
+import { sourcesContent } from './manifest/run-files.js';
+import { encodedData, readSecretValues } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
 import { checkAccess, checkVolumes, mayListNodes } from './permissions.js';
-import { hasStarted } from './state/job-status.js';
+import { hasContainer, hasEnded, hasSucceeded, storesFiles } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
 
 /** Interval between polls of waiting jobs, in milliseconds. */
@@ -44,6 +56,8 @@ export interface KubernetesOptions {
   readonly settings: KubernetesSettings;
   /** SERVICE_WORKER_VOLUMES. */
   readonly volumes: OfferedVolumes;
+  /** SERVICE_WORKER_FETCH_NETWORKS; null: none. */
+  readonly fetchNetworks?: string | null;
   readonly workerId: string;
   /** Name on all Jobs; launchers of one deployment see each other's. */
   readonly deployment: string;
@@ -80,6 +94,7 @@ export class KubernetesEngine implements Engine {
     this.capabilities = [
       ...CONTAINER_CAPABILITIES,
       ...volumeCapabilities(volumes),
+      ...(options.settings.filesImage === null ? [] : (['artifacts'] as const)),
       ...graceCapabilities(maxGraceSeconds),
     ];
     this.tags = [...options.settings.tags.keys()];
@@ -96,15 +111,22 @@ export class KubernetesEngine implements Engine {
       env,
       oldEngine,
       fixedResources = false,
+      fetchNetworks = null,
     } = this.options;
     const connection = await connect(env);
     const { api } = connection;
     const paths = new Paths(settings.namespace ?? connection.namespace ?? 'default');
     try {
-      const readsCapacity = await checkAccess(api, paths.namespace, fixedResources);
+      const readsCapacity = await checkAccess(
+        api,
+        paths.namespace,
+        fixedResources,
+        settings.filesImage !== null,
+      );
       const reads = readsCapacity ? 'capacity' : (await mayListNodes(api)) ? 'versions' : 'nothing';
       await checkVolumes(api, paths, volumes);
-      const context = { settings, volumes, deployment, workerId, gpuProducts: new Map<string, string>() };
+      const gpuProducts = new Map<string, string>();
+      const context = { settings, volumes, fetchNetworks, deployment, workerId, gpuProducts };
       const patch = await choosePatch(context);
       const removal = { api, paths, deployment, clock: this.clock };
       const work = new BackgroundWork(removal, {
@@ -153,31 +175,53 @@ export class KubernetesEngine implements Engine {
     return job;
   }
 
-  readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine> {
-    const { api, paths, states } = this.parts();
-    const hasEnded = () => {
-      const listed = states.table.find(job);
-      return listed === null || isFinal(listed.status);
+  async *readLines(job: EngineJob, signal: AbortSignal): AsyncGenerator<LogLine, void, undefined> {
+    const hasFiles = await this.untilKnown(job, signal);
+    if (hasFiles) yield* notesIn(this.readContainer(job, FILES_CONTAINER, signal));
+    yield* this.readContainer(job, RUN_CONTAINER, signal);
+    const pod = this.parts().states.podOf(job);
+    if (pod !== null && storesFiles(pod)) yield* notesIn(this.readContainer(job, OUTPUTS_CONTAINER, signal));
+  }
+
+  async renewFiles(key: JobKey, artifacts: RunArtifacts): Promise<void> {
+    const { api, paths, context, clock } = this.parts();
+    const content = sourcesContent(artifacts, context.fetchNetworks, clock.epochMs());
+    try {
+      await orNull(api.merge(paths.secrets(filesSecretName(key)), { data: encodedData(content) }));
+    } catch (error) {
+      throw asEngineFault(error, 'take the URLs of the files of the run');
+    }
+  }
+
+  async storeFiles(job: EngineJob, getUploads: GetUploads, signal: AbortSignal): Promise<Collected> {
+    const { states, ...parts } = this.parts();
+    const pod = states.podOf(job);
+    if (pod === null) throw new EngineFault('Kubernetes has deleted the pod with the files of the run');
+    const program = {
+      ...job,
+      podName: pod.metadata?.name ?? '',
+      hasSucceeded: hasSucceeded(pod) === true,
+      isOver: () => hasEnded(states.podOf(job) ?? pod, OUTPUTS_CONTAINER),
     };
-    const untilChanged = async (until: AbortSignal) => {
-      await states.table.nextStatus(job, states.table.find(job)?.status ?? null, until);
-    };
-    const source = {
-      open: async (query: LogQuery, until: AbortSignal) => {
-        for (;;) {
-          const pod = states.podOf(job);
-          if (pod !== null && hasStarted(pod, RUN_CONTAINER)) {
-            const options = { ...query, container: RUN_CONTAINER };
-            return api.stream(paths.log(pod.metadata?.name ?? ''), options, until);
-          }
-          if (hasEnded()) return nothing();
-          await untilChanged(until);
-        }
-      },
-      hasEnded,
-      untilChanged,
-    };
+    const lines = this.readContainer(job, OUTPUTS_CONTAINER, signal);
+    return exchangeFiles(parts, program, lines, getUploads, signal);
+  }
+
+  private readContainer(job: EngineJob, container: string, signal: AbortSignal): AsyncIterable<LogLine> {
+    const source = containerSource(this.parts(), job, container);
     return readPodLog(source, this.clock, new Backoff(RETRY, Math.random), signal);
+  }
+
+  /** Waits for the pod. @returns whether its run gets or leaves files */
+  private async untilKnown(job: EngineJob, signal: AbortSignal): Promise<boolean> {
+    const { states } = this.parts();
+    for (;;) {
+      const pod = states.podOf(job);
+      if (pod !== null) return hasContainer(pod, FILES_CONTAINER);
+      const listed = states.table.find(job);
+      if (listed === null || isFinal(listed.status)) return false;
+      await states.table.nextStatus(job, listed.status, signal);
+    }
   }
 
   async readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null> {
@@ -250,8 +294,4 @@ export class KubernetesEngine implements Engine {
     if (this.opened === null) throw new EngineFault('The connection to Kubernetes is not open');
     return this.opened;
   }
-}
-
-async function* nothing(): AsyncGenerator<Buffer, void, undefined> {
-  // The container has never run.
 }

@@ -37,6 +37,15 @@ describe('the check of permissions', () => {
     assert.equal(scripted.routes().filter((route) => route === REVIEWS).length, 17);
   });
 
+  it('asks to patch pods where the runs of the launcher have files', async () => {
+    allowAllBut('patch pods runs');
+    assert.equal(await checkAccess(scripted.api, 'runs', false), true);
+    await assert.rejects(
+      checkAccess(scripted.api, 'runs', false, true),
+      refused("its account may not patch pods in the namespace 'runs'"),
+    );
+  });
+
   it('names what is missing in one line', async () => {
     allowAllBut('create jobs runs', 'get pods/log runs', 'list nodes');
     await assert.rejects(

@@ -20,6 +20,9 @@ export const NAMESPACE_PERMISSIONS: readonly Permission[] = [
   { group: '', resource: 'events', verbs: ['list'] },
 ];
 
+/** Needed there, too, for the files of runs. */
+export const FILES_PERMISSIONS: readonly Permission[] = [{ group: '', resource: 'pods', verbs: ['patch'] }];
+
 /** Needed in the whole cluster to measure its capacity. */
 export const CLUSTER_PERMISSIONS: readonly Permission[] = [
   { group: '', resource: 'nodes', verbs: ['list'] },
@@ -61,6 +64,7 @@ export async function missingPermissions(
 /**
  * Checks that the namespace exists and that nothing is missing.
  * @param fixedResources whether the capacity of the cluster is not needed
+ * @param storesFiles whether runs have files
  * @returns whether nodes and pods of the whole cluster can be read
  * @throws SettingsError with one line that names what is missing
  */
@@ -68,6 +72,7 @@ export async function checkAccess(
   api: KubernetesApi,
   namespace: string,
   fixedResources: boolean,
+  storesFiles = false,
 ): Promise<boolean> {
   try {
     await api.get<object>(`/api/v1/namespaces/${namespace}`);
@@ -78,7 +83,8 @@ export async function checkAccess(
     // Without the permission to see the namespace, the others decide.
     if (error.status !== 403) throw error;
   }
-  const missing = await missingPermissions(api, NAMESPACE_PERMISSIONS, namespace);
+  const needed = [...NAMESPACE_PERMISSIONS, ...(storesFiles ? FILES_PERMISSIONS : [])];
+  const missing = await missingPermissions(api, needed, namespace);
   if (missing.length > 0)
     throw refused(`its account may not ${missing.join(', ')} in the namespace '${namespace}'`);
   if (fixedResources) return false;

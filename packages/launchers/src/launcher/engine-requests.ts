@@ -99,6 +99,8 @@ export class EndTimeout {
   /** Lines so far. */
   private given = 0;
   private isReaderBusy = false;
+  /** Tasks of this process that the engine waits for. */
+  private pauses = 0;
 
   constructor(
     private readonly engine: Engine,
@@ -112,6 +114,16 @@ export class EndTimeout {
       this.isReaderBusy = true;
       yield line;
       this.isReaderBusy = false;
+    }
+  }
+
+  /** The engine waits for a task of this process meanwhile. */
+  async pause<T>(task: () => Promise<T>): Promise<T> {
+    this.pauses += 1;
+    try {
+      return await task();
+    } finally {
+      this.pauses -= 1;
     }
   }
 
@@ -140,7 +152,7 @@ export class EndTimeout {
       const before = this.given;
       await this.clock.sleep(POLL_INTERVAL_MS, signal);
       if (signal.aborted) return;
-      const isSilent = !this.isReaderBusy && this.given === before;
+      const isSilent = !this.isReaderBusy && this.pauses === 0 && this.given === before;
       silentMs = isSilent && (await this.answers()) ? silentMs + POLL_INTERVAL_MS : 0;
     }
   }

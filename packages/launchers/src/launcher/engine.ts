@@ -8,6 +8,8 @@ import type {
   RunSpec,
 } from '@longshore/worker/runtime/runtime';
 import type { Constraints } from '@longshore/worker/service-api/constraints';
+import type { Collected, GetUploads } from '@longshore/worker/artifacts/collect';
+import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import type { RegistryLogin, Resources } from '@longshore/worker/service-api/service-api';
 
 /** The attempt that a job executes. An engine holds at most one job of an attempt. */
@@ -38,17 +40,19 @@ export interface JobSpec extends RunSpec {
   readonly memo: JobMemo;
   /** What the launcher has fetched, for an engine with `files`. Null: it has not, or the run has no `artifacts`. */
   readonly artifacts: ArtifactPlaces | null;
+  /** Files that the run gets and leaves, with signed URLs, for an engine with `storeFiles`; null: none. */
+  readonly signedFiles: RunArtifacts | null;
 }
 
 /**
  * `pending`: submitted, the container does not run; `reason` is the engine's own words, empty if it gives none; `isPlaced`: a node
  * prepares it. `running`: the
- * container has started. `exited`: the container ended by itself. `failed`: the job ended in another way, and `message` is
+ * container has started; `hasEnded`: it has ended, and what it leaves is being stored. `exited`: the container ended by itself. `failed`: the job ended in another way, and `message` is
  * fit for the run's error_message; with the cause `infrastructure`, the run is not to blame. The last two are final.
  */
 export type JobStatus =
   | { readonly kind: 'pending'; readonly reason: string; readonly isPlaced?: true }
-  | { readonly kind: 'running' }
+  | { readonly kind: 'running'; readonly hasEnded?: true }
   | { readonly kind: 'exited'; readonly exitCode: number; readonly outOfMemory: boolean }
   | {
       readonly kind: 'failed';
@@ -130,6 +134,18 @@ export interface Engine {
    * @throws EngineFault when the engine has lost it
    */
   readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null>;
+  /**
+   * Gives a job that is not over fresh URLs of its sources, and shows it that a launcher follows it. Without it, an engine has no
+   * `artifacts`.
+   * @throws EngineFault when the engine does not answer
+   */
+  renewFiles?(key: JobKey, artifacts: RunArtifacts): Promise<void>;
+  /**
+   * Stores what the ended container of a job leaves; of a job that is over, gives what was stored. Outages are waited for.
+   * @throws RunFault when it cannot be stored
+   * @throws Error when its store is away, or the engine has lost it
+   */
+  storeFiles?(job: EngineJob, getUploads: GetUploads, signal: AbortSignal): Promise<Collected>;
   /**
    * The values of secrets that the job was submitted with, by environment variable and those of
    * files by path, until the job is removed; null when the

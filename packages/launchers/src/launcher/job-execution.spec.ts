@@ -76,6 +76,7 @@ describe('a job of a launcher', () => {
       trace: null,
       memo: { signedQueries: [], notes: [] },
       artifacts: null,
+      signedFiles: null,
     });
     await harness.clock.pass(1_000);
     assert.equal(run.state, 'ASSIGNED');

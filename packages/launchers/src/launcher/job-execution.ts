@@ -1,6 +1,12 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
 import { whenAborted } from '@longshore/worker/process/clock';
-import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
+import {
+  NO_TIMES,
+  timesPayload,
+  type ContainerTimes,
+  EngineFault,
+  type LogLine,
+} from '@longshore/worker/runtime/runtime';
 import type { Fetched } from '@longshore/worker/artifacts/fetch-sources';
 import { placesOf, type ReadFiles } from '@longshore/worker/execution/attempt-artifacts';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
@@ -17,10 +23,13 @@ import {
 } from '@longshore/worker/execution/run-execution';
 import type { StopReason } from '@longshore/worker/execution/stop-signal';
 import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
+import { WORKER_PREFIX } from '@longshore/worker/logs/run-log';
 import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
+import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import { secretNames, type ClaimedRun, type RunView } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
+import { filesOf, JobFiles } from './job-files.js';
 import { WaitReports } from './wait-reports.js';
 import { EndTimeout, EngineRequests } from './engine-requests.js';
 
@@ -61,9 +70,12 @@ export class JobExecution extends RunExecution {
   private mustTellPlaced: boolean;
   private readonly engineRequests: EngineRequests;
   private readonly endTimeout: EndTimeout;
+  private readonly files: JobFiles;
   /** Why the log is not complete; null: it is. */
   private missing: string | null = null;
   private readonly running = new AbortController();
+  /** Aborted when the service has accepted STARTED. */
+  private readonly started = new AbortController();
   private readonly waits: WaitReports;
   private readonly notes: string[] = [];
   private recorded = new RecordedEvents([], 1);
@@ -83,6 +95,9 @@ export class JobExecution extends RunExecution {
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
+    const { requests, endTimeout, stopSignal, trace, logger } = this;
+    const ofFiles = { artifacts: this.signedFiles, requests, endTimeout, stopSignal, trace, logger };
+    this.files = new JobFiles({ ...ofFiles, engine: parts.engine, clock: parts.context.clock });
     this.mustTellPlaced = adopted?.mustStartInTime ?? false;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
@@ -159,6 +174,7 @@ export class JobExecution extends RunExecution {
   /** A container that has exited stays in the engine until its end is reported, so that no crash loses its outputs. */
   protected async beforeReport(outcome: Outcome): Promise<void> {
     this.running.abort();
+    this.files.end();
     if (outcome.kind === 'left') {
       this.readingEnded.abort();
     } else if (!this.hasExited) {
@@ -204,6 +220,7 @@ export class JobExecution extends RunExecution {
         registry: secrets.registry,
         memo: { signedQueries: this.signedQueries, notes: this.notes },
         artifacts: fetched && placesOf(this.claimed.artifacts, fetched),
+        signedFiles: this.signedFiles,
       });
     } finally {
       await fetched?.release();
@@ -212,6 +229,11 @@ export class JobExecution extends RunExecution {
     this.isPreparing = false;
     this.logger.info({ engineId: job.engineId, attempt }, 'submitted the job');
     return job;
+  }
+
+  /** What the job itself fetches and stores; null: nothing. */
+  private get signedFiles(): RunArtifacts | null {
+    return this.parts.engine.storeFiles === undefined ? null : filesOf(this.claimed);
   }
 
   /** @returns null: the launcher fetches nothing for this engine */
@@ -252,6 +274,7 @@ export class JobExecution extends RunExecution {
   private async follow(submitted: EngineJob, step: TracedStep): Promise<Outcome> {
     const { engine } = this.parts;
     const { signal } = this.stopSignal;
+    void this.files.renew(submitted, this.adopted !== null);
     for (let known: JobStatus | null = null; ;) {
       const job: EngineJob | null = await this.stopSignal.abortable(
         engine.nextStatus(submitted, known, signal),
@@ -263,26 +286,33 @@ export class JobExecution extends RunExecution {
         case 'pending':
           this.recordWait(known.reason);
           if (known.isPlaced) this.reportPlaced(job);
+          // How its files come in is told before it starts.
+          if (known.isPlaced && this.signedFiles !== null) this.beginReading(job);
           break;
         case 'running':
           await this.onRunning(job);
+          if (known.hasEnded) void this.files.begin(job);
           break;
-        case 'exited':
+        case 'exited': {
           this.hasExited = true;
           step.set({ 'process.exit.code': known.exitCode });
           await this.onRunning(job);
+          const signed = this.signedFiles === null ? null : await this.files.left(job);
           await this.stopSignal.abortable(this.readRest());
           this.logger.info({ ...known }, 'the container has ended');
           return this.outcomeOfExit(known, {
-            readFiles: this.filesReader(job),
+            left: async (hasSucceeded) => signed ?? this.storeFiles(this.filesReader(job), hasSucceeded),
             readOutputs: () => this.readOutputs(job),
           });
+        }
         case 'failed': {
           if (this.isStarted) this.beginReading(job);
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
           this.stopSignal.check();
           const outcome = failedJob(known.cause, known.message);
-          return this.isStarted ? this.failedWith(outcome, this.filesReader(job)) : outcome;
+          return this.isStarted
+            ? this.failedWith(outcome, await this.storeFiles(this.filesReader(job), false))
+            : outcome;
         }
       }
     }
@@ -320,6 +350,7 @@ export class JobExecution extends RunExecution {
     if (!this.isStarted)
       await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
     this.isStarted = true;
+    this.started.abort();
     this.beginReading(job);
   }
 
@@ -334,7 +365,16 @@ export class JobExecution extends RunExecution {
     };
     const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
-    this.reading = this.log.read(this.shownLines(all), sink);
+    this.reading = this.log.read(this.shownLines(this.inOrder(all)), sink);
+  }
+
+  /** Those of the program wait for STARTED, as they may have events. */
+  private async *inOrder(lines: AsyncIterable<LogLine>): AsyncGenerator<LogLine> {
+    const either = AbortSignal.any([this.started.signal, this.readingEnded.signal]);
+    for await (const line of lines) {
+      if (!this.isStarted && !line.text.startsWith(WORKER_PREFIX)) await whenAborted(either);
+      yield line;
+    }
   }
 
   /** @throws Stopped when another process has reported the end and removed the job */

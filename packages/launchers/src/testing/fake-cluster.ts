@@ -14,6 +14,8 @@ import {
   type JobStatus,
 } from '../launcher/engine.js';
 import { JobTable, nameOf } from '../launcher/job-table.js';
+import type { Collected, GetUploads } from '@longshore/worker/artifacts/collect';
+import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import type { Resources } from '@longshore/worker/service-api/service-api';
 
 /** A job of a fake cluster, with what its container does. */
@@ -54,6 +56,13 @@ export class FakeCluster {
   onRemove: (key: JobKey) => Promise<void> = async () => undefined;
   /** What its jobs share with launchers; null: nothing. */
   files: EngineFiles | null = null;
+  /** What the storing of the files of an ended job does. */
+  onStore: (key: JobKey, getUploads: GetUploads) => Promise<Collected> = async () => ({
+    stored: [],
+    missing: [],
+  });
+  /** Files of which jobs got fresh URLs. */
+  readonly renewed: RunArtifacts[] = [];
   resources: Resources = { cpuCores: 8, ramMb: 16_000, gpus: [] };
   private readonly watchers = new Set<() => void>();
   private created = 0;
@@ -188,6 +197,15 @@ export class FakeEngine implements Engine {
   async readMemo(key: JobKey): Promise<JobMemo | null> {
     this.check();
     return this.cluster.jobs.get(nameOf(key))?.spec.memo ?? null;
+  }
+
+  async renewFiles(_key: JobKey, artifacts: RunArtifacts): Promise<void> {
+    this.check();
+    this.cluster.renewed.push(artifacts);
+  }
+
+  storeFiles(job: EngineJob, getUploads: GetUploads): Promise<Collected> {
+    return this.cluster.onStore(job, getUploads);
   }
 
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {

@@ -6,6 +6,7 @@ export const SETTINGS: KubernetesSettings = {
   namespace: 'runs',
   serviceAccount: null,
   helperImage: 'helper:1',
+  filesImage: null,
   pullPolicy: 'Always',
   pullGraceSeconds: 300,
   pullSecrets: [],
@@ -20,6 +21,7 @@ export const SETTINGS: KubernetesSettings = {
 export const CONTEXT: JobContext = {
   settings: SETTINGS,
   volumes: NO_VOLUMES,
+  fetchNetworks: null,
   deployment: 'prod',
   workerId: 'w:1/a',
   gpuProducts: new Map(),

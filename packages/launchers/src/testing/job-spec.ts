@@ -21,6 +21,7 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     trace: null,
     memo: { signedQueries: [], notes: [] },
     artifacts: null,
+    signedFiles: null,
     ...more,
   };
 }

@@ -16,6 +16,8 @@ export interface Left {
 /** Opens what an ended container has left. Null: this process does not store it. */
 export type ReadFiles = RunningContainer['readFiles'] | null;
 
+export const NOTHING_LEFT: Left = { left: [], problem: null };
+
 /** Waits for files. Those that come after the stop of the execution are given up. @throws Stopped */
 export async function untilFetched(fetching: Promise<Fetched>, stopSignal: StopSignal): Promise<Fetched> {
   try {
@@ -49,9 +51,14 @@ export async function collectFiles(
 ): Promise<Left> {
   const { out = {} } = artifacts ?? {};
   if (readFiles === null || !Object.values(out).some(({ isAlways }) => hasSucceeded || isAlways))
-    return { left: [], problem: null };
+    return NOTHING_LEFT;
+  const collecting = readFiles((files) => collect(out, hasSucceeded, files, storing, stopSignal.signal));
+  return untilCollected(collecting, stopSignal);
+}
+
+/** Waits for what is being stored. @throws Stopped */
+export async function untilCollected(collecting: Promise<Collected>, stopSignal: StopSignal): Promise<Left> {
   try {
-    const collecting = readFiles((files) => collect(out, hasSucceeded, files, storing, stopSignal.signal));
     const { stored, missing } = await stopSignal.abortable(collecting);
     const isWhole = missing.length === 0;
     return {

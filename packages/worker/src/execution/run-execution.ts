@@ -367,26 +367,29 @@ export abstract class RunExecution {
   /** The outcome of a container that has ended by itself, once what it leaves is stored. @throws Stopped */
   protected async outcomeOfExit(
     exit: ContainerExit,
-    {
-      readFiles,
-      readOutputs,
-    }: { readonly readFiles: ReadFiles; readonly readOutputs: () => Promise<Buffer | null> },
+    parts: {
+      /** What it leaves, once that is stored. @throws Stopped */
+      readonly left: (hasSucceeded: boolean) => Promise<Left>;
+      readonly readOutputs: () => Promise<Buffer | null>;
+    },
   ): Promise<Outcome> {
-    if (exit.exitCode !== 0) return this.failedWith(this.failedExit(exit), readFiles);
-    const { left, problem } = await this.storeFiles(readFiles, true);
+    const hasSucceeded = exit.exitCode === 0;
+    const stored = await parts.left(hasSucceeded);
+    if (!hasSucceeded) return this.failedWith(this.failedExit(exit), stored);
+    const { left, problem } = stored;
     return outcomeWith(left, problem, async () =>
-      this.completed(await this.stopSignal.abortable(readOutputs()), left),
+      this.completed(await this.stopSignal.abortable(parts.readOutputs()), left),
     );
   }
 
-  /** A failure, once what the run gives after each end is stored. @throws Stopped */
-  protected async failedWith(outcome: Outcome, readFiles: ReadFiles): Promise<Outcome> {
-    const { left, problem } = await this.storeFiles(readFiles, false);
+  /** A failure after which what the run gives after each end is stored. */
+  protected failedWith(outcome: Outcome, { left, problem }: Left): Outcome {
     if (problem !== null) this.note(errorText(problem));
     return withArtifacts(outcome, left);
   }
 
-  private storeFiles(readFiles: ReadFiles, hasSucceeded: boolean): Promise<Left> {
+  /** Stores what an ended container leaves. @throws Stopped */
+  protected storeFiles(readFiles: ReadFiles, hasSucceeded: boolean): Promise<Left> {
     const { artifacts } = this.claimed;
     const store = () => collectFiles(readFiles, { artifacts, hasSucceeded }, this.storing, this.stopSignal);
     return artifacts === undefined || readFiles === null ? store() : this.trace.step('store files', store);

@@ -332,7 +332,7 @@ export class ContainerExecution extends RunExecution {
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     return this.outcomeOfExit(exit, {
-      readFiles: (task) => container.readFiles(task),
+      left: (hasSucceeded) => this.storeFiles((task) => container.readFiles(task), hasSucceeded),
       readOutputs: () => container.readOutputs(),
     });
   }

@@ -22,7 +22,7 @@ const SHIP_REST_MS = { all: 60_000, unanswered: 15_000 };
 const SHIP_END_MS = 600_000;
 
 /** Prefix of the lines that the worker adds to the log of a run. */
-const WORKER_PREFIX = '[worker]';
+export const WORKER_PREFIX = '[worker]';
 
 /** How long lines are read before timers and heartbeats run, in milliseconds. */
 const SLICE_MS = 10;

@@ -13,6 +13,7 @@ describe('the settings of the runtime kubernetes', () => {
       namespace: null,
       serviceAccount: null,
       helperImage: 'docker.io/library/busybox:stable',
+      filesImage: null,
       pullPolicy: 'Always',
       pullGraceSeconds: 300,
       pullSecrets: [],

@@ -55,6 +55,11 @@ export const KUBERNETES_SETTINGS = {
     },
     'Image of the containers that copy the inputs and print the outputs.',
   ),
+  filesImage: optional(
+    'SERVICE_WORKER_KUBERNETES_FILES_IMAGE',
+    { allowed: "an image of Longshore's worker", check: matching(IMAGE) },
+    'Image of the containers that fetch and store the files of runs (`artifacts`): that of the worker; when unset, other workers get such runs.',
+  ),
   pullPolicy: text(
     'SERVICE_WORKER_KUBERNETES_PULL_POLICY',
     {

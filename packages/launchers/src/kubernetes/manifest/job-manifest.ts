@@ -1,3 +1,4 @@
+import { FILES_ROOT } from '@longshore/common/variable-names';
 import type { JobSpec } from '../../launcher/engine.js';
 import { RunFault, usesGpus, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
@@ -7,9 +8,12 @@ import { podMounts, type PodMounts } from './mounts.js';
 import {
   ATTEMPT_LABEL,
   DEPLOYMENT_LABEL,
+  FILES_VOLUME,
+  INPUT_KEY,
   INPUTS_CONTAINER,
   jobName,
   labelValue,
+  OUTPUT_KEY,
   OUTPUTS_CONTAINER,
   podLabels,
   pullSecretName,
@@ -20,9 +24,11 @@ import {
   WORKER_ANNOTATION,
   WORKER_LABEL,
 } from './names.js';
+import { helper, literal, restricted, userOf } from './containers.js';
 import { affinityOf, nodeSelectorOf, resourcesOf, shmMbOf } from './job-resources.js';
 import { outputsScript } from './output-frame.js';
-import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
+import { arrangeContainers, podFiles, type PodFiles } from './run-files.js';
+import { fileKeyOf, secretKeyOf } from './secrets.js';
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;
@@ -33,7 +39,6 @@ const MAX_JOB_BYTES = 2 ** 20;
 const FOLDER = '/longshore';
 const HOME = `${FOLDER}/home`;
 const SECRET_FOLDER = '/longshore-secret';
-const FILES_VOLUME = 'longshore-files';
 const SECRET_VOLUME = 'longshore-secret';
 /** Where the files of a run get their owners and modes, which those of a Secret cannot have. */
 const RUN_FILES_FOLDER = '/longshore-run-files';
@@ -44,6 +49,8 @@ export interface JobContext {
   readonly settings: KubernetesSettings;
   /** SERVICE_WORKER_VOLUMES. */
   readonly volumes: OfferedVolumes;
+  /** SERVICE_WORKER_FETCH_NETWORKS; null: none. */
+  readonly fetchNetworks: string | null;
   readonly deployment: string;
   readonly workerId: string;
   /** The nodes' product of GPU by the tag that it is reported as. */
@@ -67,9 +74,9 @@ export function jobLabels(
 
 /** @throws RunFault when a cluster could not store the Job, or what becomes of its pod */
 export function checkSize(job: Job): void {
-  const { initContainers = [] } = job.spec?.template.spec ?? {};
+  const { initContainers = [], containers = [] } = job.spec?.template.spec ?? {};
   // The cluster notes the name of each variable and the path of each mount a second time, with who has set it.
-  const noted = initContainers.map(({ env = [], volumeMounts = [] }) => [
+  const noted = [...initContainers, ...containers].map(({ env = [], volumeMounts = [] }) => [
     ...env.map(({ name }) => name),
     ...volumeMounts.map(({ mountPath }) => mountPath),
   ]);
@@ -103,13 +110,16 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
       podFailurePolicy: {
         rules: [{ action: 'FailJob', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] }],
       },
-      template: context.patch({
-        metadata: {
-          labels: { ...podLabels(spec), ...labels },
-          ...(Object.keys(annotations).length > 0 && { annotations }),
-        },
-        spec: podSpec(spec, context),
-      }),
+      template: arrangeContainers(
+        context.patch({
+          metadata: {
+            labels: { ...podLabels(spec), ...labels },
+            ...(Object.keys(annotations).length > 0 && { annotations }),
+          },
+          spec: podSpec(spec, context),
+        }),
+        spec,
+      ),
     },
   };
 }
@@ -117,9 +127,12 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
 /**
  * Three containers, one after the other: `inputs` copies the files, `run` is the user's, and `outputs` prints the output file;
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
+ * For a run that gets or leaves files, `files` comes before `run`.
  */
 function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext): PodSpec {
   const mounts = podMounts(spec, volumes, FOLDER);
+  const others = { folders: mounts.mounts, files: fileMounts(spec) };
+  const files = podFiles(spec, others, settings.filesImage);
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
   const nodeSelector = nodeSelectorOf(spec, settings, gpuProducts);
@@ -140,8 +153,12 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
       : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
     ...affinityOf(spec.constraints, settings.vramLabel),
-    initContainers: [inputsContainer(spec, helperImage, mounts), runContainer(spec, settings, mounts)],
-    containers: [outputsContainer(helperImage)],
+    initContainers: [
+      inputsContainer(spec, helperImage, mounts, files),
+      ...(files === null ? [] : [files.fetching]),
+      runContainer(spec, settings, [...mounts.mounts, ...(files?.mounts ?? [])]),
+    ],
+    containers: [files?.storing ?? outputsContainer(helperImage)],
     volumes: [
       { name: FILES_VOLUME, emptyDir: {} },
       ...(spec.files.length === 0 ? [] : [{ name: RUN_FILES_VOLUME, emptyDir: { medium: 'Memory' } }]),
@@ -160,12 +177,18 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
         },
       },
       ...mounts.volumes,
+      ...(files?.volumes ?? []),
     ],
   };
 }
 
 /** Inputs and outputs are open to every user, because the image decides which user the program runs as. */
-function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMounts): Container {
+function inputsContainer(
+  { files, user }: JobSpec,
+  image: string,
+  mounts: PodMounts,
+  ofFiles: PodFiles | null,
+): Container {
   const commands = [
     // First: the age of the folder of the files, which `cp` changes, tells which folders are new.
     ...mounts.commands,
@@ -182,6 +205,7 @@ function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMou
         ...(user === null ? [] : [`chown ${user} ${file}`]),
       ];
     }),
+    ...(ofFiles?.commands ?? []),
   ];
   const givesAway = user !== null && files.length + mounts.commands.length > 0;
   const runFiles = { name: RUN_FILES_VOLUME, mountPath: RUN_FILES_FOLDER };
@@ -193,6 +217,7 @@ function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMou
       { name: SECRET_VOLUME, mountPath: SECRET_FOLDER, readOnly: true },
       ...(files.length === 0 ? [] : [runFiles]),
       ...mounts.ownedMounts,
+      ...(ofFiles?.ownedMounts ?? []),
     ],
   };
 }
@@ -206,20 +231,12 @@ function outputsContainer(image: string): Container {
   };
 }
 
-function helper(name: string, image: string, script: string): Container {
-  return {
-    name,
-    image,
-    command: ['sh', '-c', literal(script)],
-    resources: {
-      requests: { cpu: '10m', memory: '16Mi' },
-      limits: { cpu: '500m', memory: '64Mi' },
-    },
-  };
-}
-
-function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings, mounts: PodMounts): Container {
-  const { image, command, args, workdir, user, files, constraints } = spec;
+function runContainer(
+  spec: JobSpec,
+  { pullPolicy }: KubernetesSettings,
+  mounts: PodMounts['mounts'],
+): Container {
+  const { image, command, args, workdir, user, constraints } = spec;
   const { requests, limits } = resourcesOf(constraints);
   return {
     name: RUN_CONTAINER,
@@ -233,21 +250,20 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings, mounts:
     securityContext: { ...restricted(), ...(user === null ? {} : userOf(user)) },
     volumeMounts: [
       filesMount(),
-      ...files.map(({ path: mountPath }, index) => ({
-        name: RUN_FILES_VOLUME,
-        mountPath,
-        subPath: fileKeyOf(index),
-        readOnly: true,
-      })),
+      ...fileMounts(spec),
       ...(shmMbOf(spec) === 0 ? [] : [{ name: SHM_VOLUME, mountPath: '/dev/shm' }]),
-      ...mounts.mounts,
+      ...mounts,
     ],
   };
 }
 
-function userOf(text: string): Container['securityContext'] {
-  const [user, group] = text.split(':').map(Number);
-  return { runAsUser: user, ...(group === undefined ? {} : { runAsGroup: group }) };
+function fileMounts({ files }: JobSpec): PodMounts['mounts'] {
+  return files.map(({ path: mountPath }, index) => ({
+    name: RUN_FILES_VOLUME,
+    mountPath,
+    subPath: fileKeyOf(index),
+    readOnly: true,
+  }));
 }
 
 function environmentOf(spec: JobSpec): Container['env'] {
@@ -255,7 +271,8 @@ function environmentOf(spec: JobSpec): Container['env'] {
   const own = workerEnvironment(spec, constraints, FOLDER);
   // The device plugin sets it, below what a pod says.
   const isOfPlugin = (name: string): boolean => name === 'NVIDIA_VISIBLE_DEVICES' && usesGpus(constraints);
-  const texts = Object.entries({ ...accountOf(spec), ...env, ...own }).filter(
+  const root = spec.signedFiles === null ? {} : { [FILES_ROOT]: '' };
+  const texts = Object.entries({ ...accountOf(spec), ...env, ...root, ...own }).filter(
     ([name]) => name in own || !(name in secrets || isOfPlugin(name)),
   );
   const ofSecrets = Object.keys(secrets).map((name, index) => ({ name, key: secretKeyOf(index) }));
@@ -271,16 +288,6 @@ function environmentOf(spec: JobSpec): Container['env'] {
 function accountOf({ user }: JobSpec): Readonly<Record<string, string>> {
   const uid = Number.parseInt(user ?? '0', 10);
   return uid === 0 ? {} : { HOME, USER: `user${uid}`, LOGNAME: `user${uid}` };
-}
-
-/** Keeps Kubernetes from expanding `$(NAME)`, and from reading `$$` as one `$`. */
-function literal(text: string): string {
-  return text.replaceAll('$', () => '$$');
-}
-
-function restricted(...capabilities: readonly string[]): Container['securityContext'] {
-  const add = capabilities.length === 0 ? {} : { add: capabilities };
-  return { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'], ...add } };
 }
 
 function filesMount(): { readonly name: string; readonly mountPath: string } {

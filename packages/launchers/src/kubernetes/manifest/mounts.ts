@@ -21,8 +21,11 @@ const OWNED_FOLDER = '/longshore-mounts';
  * @param patterns SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES; null: every image
  * @throws RunFault when the run has mounts or files, and its image may not have any
  */
-export function checkImage({ image, mounts, files }: JobSpec, patterns: readonly string[] | null): void {
-  if (patterns === null || mounts.length + files.length === 0) return;
+export function checkImage(
+  { image, mounts, files, signedFiles }: JobSpec,
+  patterns: readonly string[] | null,
+): void {
+  if (patterns === null || (mounts.length + files.length === 0 && signedFiles === null)) return;
   const name = canonicalRepository(parseImageReference(image));
   if (!imageMatcher(patterns)(name))
     throw new RunFault(

@@ -21,8 +21,12 @@ const LABELS_ANNOTATION = 'longshore.labels';
 /** Of a pod: the key of a run's label follows. */
 const LABEL_PREFIX = 'longshore.label/';
 
-/** Containers of a pod, in the order in which they run. `run` is the user's. */
+/** Annotation of a pod: a change of it makes the node look for changes of its Secrets at once. */
+export const ANSWER_ANNOTATION = 'longshore.answer';
+
+/** Containers of a pod, in the order in which they run. `run` is the user's; `files` is there for runs that get or leave files. */
 export const INPUTS_CONTAINER = 'inputs';
+export const FILES_CONTAINER = 'files';
 export const RUN_CONTAINER = 'run';
 export const OUTPUTS_CONTAINER = 'outputs';
 
@@ -37,6 +41,13 @@ export function gpuTag(product: string): string {
   return product.toLowerCase();
 }
 
+/** Keys of the Secret with the files of a run. */
+export const INPUT_KEY = 'input.json';
+export const OUTPUT_KEY = 'output.json';
+
+/** Volume of a pod with its input and output files. */
+export const FILES_VOLUME = 'longshore-files';
+
 /** Volume of a pod with its /dev/shm. */
 export const SHM_VOLUME = 'longshore-shm';
 
@@ -48,6 +59,11 @@ export function jobName({ runId, attempt }: JobKey): string {
 /** Name of the Secret with the login at the registry. */
 export function pullSecretName(key: JobKey): string {
   return `${jobName(key)}-pull`;
+}
+
+/** Name of the Secret that tells the containers of an attempt where its files come from and go. */
+export function filesSecretName(key: JobKey): string {
+  return `${jobName(key)}-files`;
 }
 
 const LABEL_VALUE = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;

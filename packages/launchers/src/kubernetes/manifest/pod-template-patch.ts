@@ -63,7 +63,13 @@ const SAMPLE: JobSpec = {
   trace: null,
   memo: { signedQueries: [], notes: [] },
   artifacts: null,
+  signedFiles: null,
 };
+
+/** The same where the launcher gives runs files. They are in the same places as in the pods of all runs. */
+function sampleFor({ filesImage }: JobContext['settings']): JobSpec {
+  return filesImage === null ? SAMPLE : { ...SAMPLE, signedFiles: { in: {}, out: {} } };
+}
 
 /**
  * The patch of the operator, which is merged into the template of every pod.
@@ -81,7 +87,9 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
     });
     checkNodeSelector(patch, context.settings.tags);
     const apply: Patch = (template) => ({ ...template, ...mergeFields({ ...template }, patch) });
-    const sample = jobManifest(SAMPLE, { ...context, patch: (template) => template }).spec?.template ?? {};
+    const sample =
+      jobManifest(sampleFor(context.settings), { ...context, patch: (template) => template }).spec
+        ?.template ?? {};
     checkMerged(sample, apply(sample));
     return apply;
   } catch (error) {

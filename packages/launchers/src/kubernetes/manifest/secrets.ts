@@ -10,11 +10,8 @@ import { templateText } from '@longshore/worker/runtime/outputs';
 import { RunFault } from '@longshore/worker/runtime/runtime';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Job, Paths, Secret } from '../api/resources.js';
-import { jobName, pullSecretName } from './names.js';
-
-/** Keys of the Secret with the files of a run. */
-export const INPUT_KEY = 'input.json';
-export const OUTPUT_KEY = 'output.json';
+import { filesSecretName, INPUT_KEY, jobName, OUTPUT_KEY, pullSecretName } from './names.js';
+import { filesContent } from './run-files.js';
 
 const VALUE_PREFIX = 'env.';
 const FILE_PREFIX = 'file.';
@@ -36,11 +33,16 @@ export function fileKeyOf(index: number): string {
 }
 
 /**
- * The Secrets of an attempt: its input, its template, the values of its secrets and its files; and the login at the registry if it has
- * one.
+ * The Secrets of an attempt: its input, its template, the values of its secrets and its files; the login at the registry, and what its
+ * files come from and go to, if it has them.
+ * @param networks SERVICE_WORKER_FETCH_NETWORKS; null: none
  * @throws RunFault when they are too large, or when the login is for another registry than the image's
  */
-export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, string>>): readonly Secret[] {
+export function secretManifests(
+  spec: JobSpec,
+  labels: Readonly<Record<string, string>>,
+  networks: string | null = null,
+): readonly Secret[] {
   const values = Object.entries(spec.secrets);
   const names = {
     ...Object.fromEntries(values.map(([name], index) => [secretKeyOf(index), name])),
@@ -55,17 +57,27 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
     ...Object.fromEntries(spec.files.map(({ content }, index) => [fileKeyOf(index), content])),
     ...(Object.keys(names).length > 0 && { [NAMES_KEY]: JSON.stringify(names) }),
   };
-  const bytes = Object.values(contents).reduce((sum, content) => sum + Buffer.byteLength(content), 0);
-  if (bytes > MAX_SECRET_BYTES) {
-    throw new RunFault(
-      `Inputs, outputs template, secrets and files have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
-    );
-  }
-  const files = secretOf({ name: jobName(spec), labels }, 'Opaque', contents);
+  checkBytes('Inputs, outputs template, secrets and files', contents);
+  const secrets = [secretOf({ name: jobName(spec), labels }, 'Opaque', contents)];
   const login = loginText(spec);
-  if (login === null) return [files];
-  const type = 'kubernetes.io/dockerconfigjson';
-  return [files, secretOf({ name: pullSecretName(spec), labels }, type, { '.dockerconfigjson': login })];
+  if (login !== null) {
+    const type = 'kubernetes.io/dockerconfigjson';
+    secrets.push(secretOf({ name: pullSecretName(spec), labels }, type, { '.dockerconfigjson': login }));
+  }
+  if (spec.signedFiles !== null) {
+    const content = filesContent(spec.signedFiles, networks);
+    checkBytes('The URLs of the files of the run', content);
+    secrets.push(secretOf({ name: filesSecretName(spec), labels }, 'Opaque', content));
+  }
+  return secrets;
+}
+
+function checkBytes(what: string, contents: Readonly<Record<string, string | Buffer>>): void {
+  const bytes = Object.values(contents).reduce((sum, content) => sum + Buffer.byteLength(content), 0);
+  if (bytes <= MAX_SECRET_BYTES) return;
+  throw new RunFault(
+    `${what} have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
+  );
 }
 
 /** The values of the run's secrets in the Secret of an attempt, by environment variable and by path; null when it is gone. */
@@ -104,17 +116,16 @@ function secretOf(
   type: string,
   contents: Readonly<Record<string, string | Buffer>>,
 ): Secret {
-  const encoded = Object.entries(contents).map(([key, content]) => [
-    key,
-    Buffer.from(content).toString('base64'),
-  ]);
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata,
-    type,
-    data: Object.fromEntries(encoded),
-  };
+  return { apiVersion: 'v1', kind: 'Secret', metadata, type, data: encodedData(contents) };
+}
+
+/** The contents as a Secret has them. */
+export function encodedData(
+  contents: Readonly<Record<string, string | Buffer>>,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(contents).map(([key, content]) => [key, Buffer.from(content).toString('base64')]),
+  );
 }
 
 function loginText({ image, registry }: JobSpec): string | null {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Container, PodSpec, PodTemplate } from '../api/resources.js';
-import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
+import { RUN_CONTAINER } from './names.js';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -36,13 +36,8 @@ export function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
   const [spec, original] = [merged.spec, sample.spec];
   if (spec === undefined || original === undefined) throw new Error('spec must hold fields');
   checkPod(spec, original);
-  checkContainers(
-    'spec.initContainers',
-    [INPUTS_CONTAINER, RUN_CONTAINER],
-    spec.initContainers,
-    original.initContainers,
-  );
-  checkContainers('spec.containers', [OUTPUTS_CONTAINER], spec.containers, original.containers);
+  checkContainers('spec.initContainers', spec.initContainers, original.initContainers);
+  checkContainers('spec.containers', spec.containers, original.containers);
   for (const field of ['labels', 'annotations'] as const) {
     if (!includes(merged.metadata?.[field], sample.metadata?.[field]))
       throw new Error(`metadata.${field} must keep the ${field} of the launcher`);
@@ -70,10 +65,10 @@ function checkPod(spec: PodSpec, original: PodSpec): void {
 
 function checkContainers(
   path: string,
-  names: readonly string[],
   containers: readonly Container[] = [],
   originals: readonly Container[] = [],
 ): void {
+  const names = originals.map(({ name }) => name);
   const found = containers.map(({ name }) => name);
   if (!isDeepStrictEqual(found, names))
     throw new Error(`${path} must be ${names.join(', ')} and no others, not ${found.join(', ') || 'empty'}`);

@@ -3,7 +3,9 @@ import type { JobStatus } from '../../launcher/engine.js';
 import { isDenial } from '../api/kubernetes-api.js';
 import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
 import { isOverScratch, missingVolume, unusableFolder } from '../manifest/mounts.js';
+import { RUN_FAULT_EXIT } from '@longshore/worker/transfer/messages';
 import {
+  FILES_CONTAINER,
   INPUTS_CONTAINER,
   OUTPUTS_CONTAINER,
   POD_ANNOTATION,
@@ -90,7 +92,9 @@ export function statusOf(view: JobView): Verdict {
     const exitCode = run?.state?.terminated?.exitCode ?? 0;
     return exitCode === 0 ? lost(view.silence) : { kind: 'exited', exitCode, outOfMemory: false };
   }
-  if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
+  if (run?.state?.running !== undefined) return { kind: 'running' };
+  if (run?.state?.terminated !== undefined)
+    return { kind: 'running', ...(isStoring(pod) && { hasEnded: true }) };
   const reason = problem === null ? waitReason(pod) : message;
   return { kind: 'pending', reason, ...(isPlaced(pod) && { isPlaced: true }) };
 }
@@ -98,6 +102,33 @@ export function statusOf(view: JobView): Verdict {
 function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobView): boolean {
   const graceMs = { none: 0, create: CREATE_GRACE_MS, pull: pullGraceMs }[grace];
   return nowMs - (problem?.sinceMs ?? nowMs) >= graceMs;
+}
+
+/** Whether the container that stores the files of the run goes on. It is beside that of the run, and ends when it is told. */
+function isStoring(pod: Pod): boolean {
+  return storesFiles(pod) && containerOf(pod, OUTPUTS_CONTAINER)?.state?.terminated === undefined;
+}
+
+/** Whether the pod stores files of the run. */
+export function storesFiles({ spec }: Pod): boolean {
+  return spec?.containers.some(({ name }) => name === RUN_CONTAINER) === true;
+}
+
+export function hasContainer({ spec }: Pod, container: string): boolean {
+  return [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].some(
+    ({ name }) => name === container,
+  );
+}
+
+/** Whether the program ended as one that has succeeded; null: it has not ended. */
+export function hasSucceeded(pod: Pod): boolean | null {
+  const ended = containerOf(pod, RUN_CONTAINER)?.state?.terminated;
+  return ended === undefined ? null : ended.exitCode === 0 && ended.reason !== 'OOMKilled';
+}
+
+/** Whether the container has ended. */
+export function hasEnded(pod: Pod, container: string): boolean {
+  return containerOf(pod, container)?.state?.terminated !== undefined;
 }
 
 /** Whether the container runs or has ended: its log can be read. */
@@ -137,6 +168,9 @@ function endOf(pod: Pod): JobStatus | null {
   if (disruption !== undefined) return lost(joined(disruption.reason, disruption.message));
   if (isOver && reason !== undefined && reason !== '') return lost(podReason(pod));
   if (run === undefined) return isOver ? helperFailed(pod) : null;
+  // What the run leaves is stored first, unless the container could not be started or the pod is being deleted.
+  const hasRun = ![...NOT_STARTED, ...END_UNKNOWN].includes(run.reason ?? '');
+  if (!isOver && hasRun && isStoring(pod) && !endedByDeletion(pod, run.finishedAt)) return null;
   // The first process may end with 0 after another one was killed; the cluster then starts `outputs`.
   if (run.reason === 'OOMKilled')
     return { kind: 'exited', exitCode: run.exitCode || KILLED, outOfMemory: true };
@@ -182,7 +216,7 @@ function statusWithoutPod({ job, firstPod, arePodsComplete, creationProblem }: J
 function waitReason(pod: Pod): string {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
   if (scheduled?.status === 'False') return joined(scheduled.reason, scheduled.message);
-  for (const name of [INPUTS_CONTAINER, RUN_CONTAINER]) {
+  for (const name of [INPUTS_CONTAINER, FILES_CONTAINER, RUN_CONTAINER]) {
     const waiting = containerOf(pod, name)?.state?.waiting;
     if (waiting !== undefined) return joined(waiting.reason, waiting.message);
   }
@@ -197,9 +231,11 @@ function isPlaced(pod: Pod): boolean {
 }
 
 function helperFailed(pod: Pod): JobStatus {
-  for (const name of [INPUTS_CONTAINER, OUTPUTS_CONTAINER]) {
+  for (const name of [INPUTS_CONTAINER, FILES_CONTAINER, OUTPUTS_CONTAINER]) {
     const ended = containerOf(pod, name)?.state?.terminated;
     if (ended !== undefined && ended.exitCode !== 0) {
+      if (name === FILES_CONTAINER && ended.exitCode === RUN_FAULT_EXIT)
+        return { kind: 'failed', cause: 'error', message: ended.message ?? 'The files cannot be fetched' };
       const why = joined(ended.reason, ended.message);
       return lost(`The container '${name}' of the launcher ended with exit code ${ended.exitCode} (${why})`);
     }
@@ -304,8 +340,9 @@ function startingSince(
   { name }: ContainerStatus,
   statuses: readonly ContainerStatus[],
 ): number | null {
-  const order = [INPUTS_CONTAINER, RUN_CONTAINER, OUTPUTS_CONTAINER];
-  const previous = statuses.find((status) => status.name === order[order.indexOf(name) - 1]);
+  const order = [INPUTS_CONTAINER, FILES_CONTAINER, RUN_CONTAINER, OUTPUTS_CONTAINER];
+  const before = order.slice(0, order.indexOf(name));
+  const previous = statuses.findLast((status) => before.includes(status.name));
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
   return timeOf(previous?.state?.terminated?.finishedAt ?? scheduled?.lastTransitionTime);
 }

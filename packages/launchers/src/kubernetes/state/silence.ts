@@ -1,6 +1,6 @@
 import type { ContainerStatus, Pod } from '../api/resources.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from '../manifest/names.js';
-import { waitProblemOf } from './job-status.js';
+import { storesFiles, waitProblemOf } from './job-status.js';
 
 /** How long a step that takes seconds may take, in milliseconds. */
 const LIMIT_MS = 600_000;
@@ -45,11 +45,12 @@ function stepOf(pod: Pod): string | null {
   const all = [...initContainerStatuses, ...containerStatuses];
   const isScheduled = conditions.some(({ type, status }) => type === 'PodScheduled' && status === 'True');
   if (all.length === 0 && isScheduled) return `Its node has said nothing of its pod for ${LIMIT}`;
-  const helper = [INPUTS_CONTAINER, OUTPUTS_CONTAINER].find(
-    (name) => stateOf(all, name)?.running !== undefined,
-  );
+  // Files take their time, and who waits for them sees whether they move.
+  const helpers = [INPUTS_CONTAINER, ...(storesFiles(pod) ? [] : [OUTPUTS_CONTAINER])];
+  const helper = helpers.find((name) => stateOf(all, name)?.running !== undefined);
   if (helper !== undefined) return `The container '${helper}' of the launcher has not ended for ${LIMIT}`;
-  return stateOf(all, RUN_CONTAINER)?.terminated === undefined
+  const isStoring = storesFiles(pod) && stateOf(all, OUTPUTS_CONTAINER)?.running !== undefined;
+  return stateOf(all, RUN_CONTAINER)?.terminated === undefined || isStoring
     ? null
     : `Its node has said nothing for ${LIMIT} after the end of the container`;
 }

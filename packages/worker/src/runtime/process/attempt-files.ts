@@ -98,8 +98,9 @@ function faultOf(path: string, error: unknown): unknown {
  * The files below a folder of the attempt, whose program has ended.
  * @param root folder of the operator
  * @param folders the way from there to that folder
+ * @param isAlone whether a file cannot have a second name that is outside of what the program could read
  */
-export function endedFiles(root: string, folders: readonly string[]): EndedFiles {
+export function endedFiles(root: string, folders: readonly string[], isAlone = false): EndedFiles {
   const partsOf = (path: string): string[] => [...folders, ...path.split('/').filter((part) => part !== '')];
   return {
     open: async (path) => {
@@ -108,7 +109,7 @@ export function endedFiles(root: string, folders: readonly string[]): EndedFiles
       if (file === null) return null;
       const found = await file.stat();
       // One with a second name may be a file of the host.
-      if (!found.isFile() || found.nlink > 1) {
+      if (!found.isFile() || (found.nlink > 1 && !isAlone)) {
         await file.close();
         return null;
       }
