@@ -233,7 +233,8 @@ export class JobExecution extends RunExecution {
 
   /** What the job itself fetches and stores; null: nothing. */
   private get signedFiles(): RunArtifacts | null {
-    return this.parts.engine.storeFiles === undefined ? null : filesOf(this.claimed);
+    const { files, storeFiles } = this.parts.engine;
+    return files !== undefined || storeFiles === undefined ? null : filesOf(this.claimed);
   }
 
   /** @returns null: the launcher fetches nothing for this engine */

@@ -50,7 +50,7 @@ describe('the files of a job', () => {
     });
     await harness.clock.until('the URL is given', () => given !== undefined, 20);
     assert.deepEqual([given, run.state], [UPLOAD, 'RUNNING']);
-    assert.equal(harness.cluster.job('run-1').spec.artifacts, ARTIFACTS);
+    assert.equal(harness.cluster.job('run-1').spec.signedFiles, ARTIFACTS);
     harness.cluster.exit('run-1');
     await harness.untilState(run, 'COMPLETED');
     assert.deepEqual(ending(run), ['COMPLETED', REPORTED, null]);
