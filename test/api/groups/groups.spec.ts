@@ -189,8 +189,8 @@ describe('a group', () => {
     const stopped = await steps.untilGroup(id, ({ state }) => state !== 'open');
     const { uncreated } = stopped.counts;
     assert.deepEqual([stopped.state, uncreated > 0], ['failed', true]);
-    for (const run of [first, second])
-      assert.equal((await service.send('POST', `/runs/${run}/retry`)).status, 200);
+    for (const tried of [first, second])
+      assert.equal((await service.send('POST', `/runs/${tried}/retry`)).status, 200);
     await steps.end(first);
     assert.equal((await steps.get(id)).state, 'open');
     assert.equal((await steps.runs.get(second)).state, 'PENDING');

@@ -1,14 +1,8 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
 import { whenAborted } from '@longshore/worker/process/clock';
-import {
-  NO_TIMES,
-  timesPayload,
-  type ContainerTimes,
-  EngineFault,
-  type LogLine,
-} from '@longshore/worker/runtime/runtime';
+import { NO_TIMES, timesPayload, type ContainerTimes, type LogLine } from '@longshore/worker/runtime/runtime';
 import type { Fetched } from '@longshore/worker/artifacts/fetch-sources';
-import { placesOf, type ReadFiles } from '@longshore/worker/execution/attempt-artifacts';
+import { placesOf } from '@longshore/worker/execution/attempt-artifacts';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
 import { failedJob, Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
@@ -23,13 +17,13 @@ import {
 } from '@longshore/worker/execution/run-execution';
 import type { StopReason } from '@longshore/worker/execution/stop-signal';
 import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
-import { WORKER_PREFIX } from '@longshore/worker/logs/run-log';
 import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import { secretNames, type ClaimedRun, type RunView } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
-import { filesOf, JobFiles } from './job-files.js';
+import { filesOf, filesReader, JobFiles, movesFiles } from './job-files.js';
+import { JobLog } from './job-log.js';
 import { WaitReports } from './wait-reports.js';
 import { EndTimeout, EngineRequests } from './engine-requests.js';
 
@@ -62,7 +56,6 @@ export class JobExecution extends RunExecution {
   private job: EngineJob | null;
   /** Whether the engine may have the job. */
   private mayExist: boolean;
-  private isStarted: boolean;
   private isDraining = false;
   /** Whether the container ended by itself. */
   private hasExited = false;
@@ -71,17 +64,15 @@ export class JobExecution extends RunExecution {
   private readonly engineRequests: EngineRequests;
   private readonly endTimeout: EndTimeout;
   private readonly files: JobFiles;
-  /** Why the log is not complete; null: it is. */
-  private missing: string | null = null;
+  /** What the job itself fetches and stores; null: nothing. */
+  private readonly signedFiles: RunArtifacts | null;
+  private readonly jobLog: JobLog;
   private readonly running = new AbortController();
   /** Aborted when the service has accepted STARTED. */
   private readonly started = new AbortController();
   private readonly waits: WaitReports;
   private readonly notes: string[] = [];
   private recorded = new RecordedEvents([], 1);
-  private readonly readingEnded = new AbortController();
-  private isReading = false;
-  private reading: Promise<void> = Promise.resolve();
   private removed: Promise<void> | null = null;
   /** Aborted when the end of the job is left to the engine. */
   private readonly left = new AbortController();
@@ -96,12 +87,21 @@ export class JobExecution extends RunExecution {
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
     const { requests, endTimeout, stopSignal, trace, logger } = this;
+    this.signedFiles = movesFiles(parts.engine) ? filesOf(claimed) : null;
     const ofFiles = { artifacts: this.signedFiles, requests, endTimeout, stopSignal, trace, logger };
     this.files = new JobFiles({ ...ofFiles, engine: parts.engine, clock: parts.context.clock });
     this.mustTellPlaced = adopted?.mustStartInTime ?? false;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
-    this.isStarted = adopted?.isStarted ?? false;
+    if (adopted?.isStarted === true) this.started.abort();
+    const { signal: started } = this.started;
+    this.jobLog = new JobLog({
+      engine: parts.engine,
+      endTimeout,
+      logger,
+      started,
+      take: (lines, job) => this.takeLines(lines, job),
+    });
     const isOver = AbortSignal.any([this.running.signal, this.stopSignal.signal]);
     this.waits = new WaitReports(parts.context.clock, (reason, key) => this.reportWait(reason, key), isOver);
   }
@@ -149,7 +149,7 @@ export class JobExecution extends RunExecution {
 
   protected override show(outcome: Outcome): ShownOutcome {
     const shown = super.show(outcome);
-    return { ...shown, note: shown.note ?? this.missing };
+    return { ...shown, note: shown.note ?? this.jobLog.missing };
   }
 
   /** Remembers what stands before the lines of the job. */
@@ -176,7 +176,7 @@ export class JobExecution extends RunExecution {
     this.running.abort();
     this.files.end();
     if (outcome.kind === 'left') {
-      this.readingEnded.abort();
+      this.jobLog.end();
     } else if (!this.hasExited) {
       this.removed = this.remove();
       await this.forRemoval(this.unlessLeft(this.removed));
@@ -187,7 +187,7 @@ export class JobExecution extends RunExecution {
     // The next process repeats a report without an answer.
     const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
     if (!isKept) await this.unlessLeft(this.removed ?? this.remove());
-    this.readingEnded.abort();
+    this.jobLog.end();
   }
 
   private unlessLeft(removed: Promise<void>): Promise<void> {
@@ -229,12 +229,6 @@ export class JobExecution extends RunExecution {
     this.isPreparing = false;
     this.logger.info({ engineId: job.engineId, attempt }, 'submitted the job');
     return job;
-  }
-
-  /** What the job itself fetches and stores; null: nothing. */
-  private get signedFiles(): RunArtifacts | null {
-    const { files, storeFiles } = this.parts.engine;
-    return files !== undefined || storeFiles === undefined ? null : filesOf(this.claimed);
   }
 
   /** @returns null: the launcher fetches nothing for this engine */
@@ -288,7 +282,7 @@ export class JobExecution extends RunExecution {
           this.recordWait(known.reason);
           if (known.isPlaced) this.reportPlaced(job);
           // How its files come in is told before it starts.
-          if (known.isPlaced && this.signedFiles !== null) this.beginReading(job);
+          if (known.isPlaced && this.signedFiles !== null) this.jobLog.begin(job);
           break;
         case 'running':
           await this.onRunning(job);
@@ -299,39 +293,22 @@ export class JobExecution extends RunExecution {
           step.set({ 'process.exit.code': known.exitCode });
           await this.onRunning(job);
           const signed = this.signedFiles === null ? null : await this.files.left(job);
-          await this.stopSignal.abortable(this.readRest());
+          await this.stopSignal.abortable(this.jobLog.rest());
           this.logger.info({ ...known }, 'the container has ended');
-          return this.outcomeOfExit(known, {
-            left: async (hasSucceeded) => signed ?? this.storeFiles(this.filesReader(job), hasSucceeded),
-            readOutputs: () => this.readOutputs(job),
-          });
+          const stored =
+            signed ?? (await this.storeFiles(filesReader(engine, job, signal), known.exitCode === 0));
+          return this.outcomeOfExit(known, stored, () => this.readOutputs(job));
         }
         case 'failed': {
-          if (this.isStarted) this.beginReading(job);
-          await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
+          if (this.started.signal.aborted) this.jobLog.begin(job);
+          await Promise.race([this.jobLog.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
           this.stopSignal.check();
           const outcome = failedJob(known.cause, known.message);
-          return this.isStarted
-            ? this.failedWith(outcome, await this.storeFiles(this.filesReader(job), false))
+          return this.started.signal.aborted
+            ? this.failedWith(outcome, await this.storeFiles(filesReader(engine, job, signal), false))
             : outcome;
         }
       }
-    }
-  }
-
-  private filesReader(job: EngineJob): ReadFiles {
-    const { files } = this.parts.engine;
-    return files === undefined ? null : (task) => task(files.ended(job, this.stopSignal.signal));
-  }
-
-  private async readRest(): Promise<void> {
-    try {
-      await this.endTimeout.limit('the rest of the log', () => this.reading);
-    } catch (error) {
-      if (!(error instanceof EngineFault)) throw error;
-      this.logger.warn({ error: error.message }, 'the log is not complete');
-      this.missing = `The log is not complete: ${error.message}`;
-      this.readingEnded.abort();
     }
   }
 
@@ -348,34 +325,20 @@ export class JobExecution extends RunExecution {
     this.running.abort();
     this.parts.onRunning();
     const { startedAt } = this.ranAt;
-    if (!this.isStarted)
+    if (!this.started.signal.aborted)
       await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
-    this.isStarted = true;
     this.started.abort();
-    this.beginReading(job);
+    this.jobLog.begin(job);
   }
 
-  /** Reads the log to its end, once: it has more than an earlier process has stored. */
-  private beginReading(job: EngineJob): void {
-    if (this.isReading) return;
-    this.isReading = true;
+  private takeLines(lines: AsyncIterable<LogLine>, job: EngineJob): Promise<void> {
     const rereading = {
       keyOf: (line: number) => `${job.engineId}:line:${line}`,
       isRepeated: this.adopted !== null,
       recorded: this.recorded,
     };
-    const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
-    this.reading = this.log.read(this.shownLines(this.inOrder(all)), sink);
-  }
-
-  /** Those of the program wait for STARTED, as they may have events. */
-  private async *inOrder(lines: AsyncIterable<LogLine>): AsyncGenerator<LogLine> {
-    const either = AbortSignal.any([this.started.signal, this.readingEnded.signal]);
-    for await (const line of lines) {
-      if (!this.isStarted && !line.text.startsWith(WORKER_PREFIX)) await whenAborted(either);
-      yield line;
-    }
+    return this.log.read(this.shownLines(lines), sink);
   }
 
   /** @throws Stopped when another process has reported the end and removed the job */

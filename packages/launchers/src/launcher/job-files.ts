@@ -4,7 +4,12 @@ import type { Collected, GetUploads } from '@longshore/worker/artifacts/collect'
 import type { ExecutionTrace } from '@longshore/worker/execution/execution-trace';
 import type { RunRequests } from '@longshore/worker/execution/run-requests';
 import type { StopSignal } from '@longshore/worker/execution/stop-signal';
-import { NOTHING_LEFT, untilCollected, type Left } from '@longshore/worker/execution/attempt-artifacts';
+import {
+  NOTHING_LEFT,
+  untilCollected,
+  type Left,
+  type ReadFiles,
+} from '@longshore/worker/execution/attempt-artifacts';
 import { repeat, type Clock } from '@longshore/worker/process/clock';
 import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import type { ClaimedRun } from '@longshore/worker/service-api/service-api';
@@ -18,6 +23,16 @@ const RENEWAL_MS = 1_800_000;
 export function filesOf({ artifacts }: Pick<ClaimedRun, 'artifacts'>): RunArtifacts | null {
   const all = Object.keys({ ...artifacts?.in, ...artifacts?.out });
   return artifacts === undefined || all.length === 0 ? null : artifacts;
+}
+
+/** Whether the jobs of an engine fetch and store the files of runs; otherwise the launcher does, or nobody. */
+export function movesFiles(engine: Engine): boolean {
+  return engine.files === undefined && 'storeFiles' in engine;
+}
+
+/** Reads what an ended job has left in a folder that it shares with the launcher; null: it shares none. */
+export function filesReader({ files }: Engine, job: EngineJob, signal: AbortSignal): ReadFiles {
+  return files === undefined ? null : (task) => task(files.ended(job, signal));
 }
 
 interface JobFilesParts {

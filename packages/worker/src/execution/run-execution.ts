@@ -364,21 +364,16 @@ export abstract class RunExecution {
     void this.sender.push({ type: 'PREPARING', msg });
   }
 
-  /** The outcome of a container that has ended by itself, once what it leaves is stored. @throws Stopped */
+  /** The outcome of a container that has ended by itself, and of which this was stored. @throws Stopped */
   protected async outcomeOfExit(
     exit: ContainerExit,
-    parts: {
-      /** What it leaves, once that is stored. @throws Stopped */
-      readonly left: (hasSucceeded: boolean) => Promise<Left>;
-      readonly readOutputs: () => Promise<Buffer | null>;
-    },
+    stored: Left,
+    readOutputs: () => Promise<Buffer | null>,
   ): Promise<Outcome> {
-    const hasSucceeded = exit.exitCode === 0;
-    const stored = await parts.left(hasSucceeded);
-    if (!hasSucceeded) return this.failedWith(this.failedExit(exit), stored);
+    if (exit.exitCode !== 0) return this.failedWith(this.failedExit(exit), stored);
     const { left, problem } = stored;
     return outcomeWith(left, problem, async () =>
-      this.completed(await this.stopSignal.abortable(parts.readOutputs()), left),
+      this.completed(await this.stopSignal.abortable(readOutputs()), left),
     );
   }
 

@@ -331,10 +331,8 @@ export class ContainerExecution extends RunExecution {
     step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
-    return this.outcomeOfExit(exit, {
-      left: (hasSucceeded) => this.storeFiles((task) => container.readFiles(task), hasSucceeded),
-      readOutputs: () => container.readOutputs(),
-    });
+    const left = await this.storeFiles((task) => container.readFiles(task), exit.exitCode === 0);
+    return this.outcomeOfExit(exit, left, () => container.readOutputs());
   }
 }
 
