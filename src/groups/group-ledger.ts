@@ -94,6 +94,10 @@ class GroupLedger implements BatchLedger<GroupRecord> {
     return due;
   }
 
+  seenBy(record: GroupRecord): readonly string[] {
+    return record.kind === 'retry' ? record.seen.map(({ id }) => id) : [];
+  }
+
   async write(manager: EntityManager, done: readonly BatchDone<GroupRecord>[]): Promise<void> {
     const records = done.map(({ record }) => record);
     const created = records.filter((record): record is Record<'create'> => record.kind === 'create');

@@ -197,6 +197,10 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
     return due;
   }
 
+  seenBy(record: DependencyRecord): readonly string[] {
+    return record.kind === 'ends' ? record.seen.map(({ id }) => id) : [];
+  }
+
   async write(manager: EntityManager, done: readonly BatchDone<DependencyRecord>[]): Promise<void> {
     const records = done.map(({ record }) => record);
     const told = records.filter((record) => record.kind === 'ends');

@@ -84,6 +84,8 @@ export interface BatchLedger<R extends object = object> {
    * @returns those that are to be carried out: none that was carried out, and one of those that stand for the same
    */
   lock(tx: EntityManager, records: readonly R[]): Promise<ReadonlySet<R>>;
+  /** Dependencies by which a record was decided: of two records of a commit that have one in common, the first alone is carried out. Absent: none. */
+  seenBy?(record: R): readonly string[];
   /** Moves them on. Their runs are written in the same transaction. @param now the time of the commit */
   write(tx: EntityManager, done: readonly BatchDone<R>[], now: Date): Promise<void>;
 }

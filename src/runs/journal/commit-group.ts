@@ -20,7 +20,6 @@ import { insertAttempts } from '../storage/ended-attempts.js';
 import {
   countInGroups,
   insertDependencies,
-  insertEnds,
   NO_GROUP_WORK,
   readGroups,
   type FoundGroup,
@@ -31,18 +30,15 @@ import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
 import {
-  type Batch,
-  type BatchLedger,
-  type BatchRecord,
   type Claim,
   type ClaimOutcome,
   keyOf,
   parentsOf,
   type PendingCommand,
-  recordsOf,
   type Result,
   runsOf,
 } from './command.js';
+import { lockRecords, writeRecordsAndEnds } from './batch-records.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { feedEventsOf } from './feed-events.js';
 import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
@@ -320,36 +316,6 @@ export class GroupCommitter {
       for (const topic of heads.keys()) this.feeds.forget(topic);
     }
   }
-}
-
-/** @returns the records that are to be carried out */
-async function lockRecords(tx: EntityManager, batches: readonly Batch[]): Promise<ReadonlySet<object>> {
-  const due = new Set<object>();
-  for (const [ledger, records] of byLedger(batches.flatMap(recordsOf))) {
-    for (const record of await ledger.lock(
-      tx,
-      records.map(({ record: given }) => given),
-    ))
-      due.add(record);
-  }
-  return due;
-}
-
-/** The ends come last: what the records let wait, waits for them. */
-async function writeRecordsAndEnds(tx: EntityManager, { batches, ends, now }: Changes): Promise<void> {
-  if (batches.length > 0)
-    await Promise.all([...byLedger(batches)].map(([ledger, records]) => ledger.write(tx, records, now)));
-  if (ends.length > 0) await insertEnds(tx, ends);
-}
-
-function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {
-  const groups = new Map<BatchLedger, T[]>();
-  for (const one of all) {
-    const group = groups.get(one.ledger) ?? [];
-    groups.set(one.ledger, group);
-    group.push(one);
-  }
-  return groups;
 }
 
 function isOnLabels(pending: PendingCommand): boolean {

@@ -1,0 +1,43 @@
+import type { EntityManager } from 'typeorm';
+import { insertEnds } from '../storage/groups.js';
+import { recordsOf, type Batch, type BatchLedger, type BatchRecord } from './command.js';
+import type { Changes } from './decide-group.js';
+
+/** Locks the records of the batches of a commit. @returns those that are to be carried out */
+export async function lockRecords(
+  tx: EntityManager,
+  batches: readonly Batch[],
+): Promise<ReadonlySet<object>> {
+  const due = new Set<object>();
+  for (const [ledger, records] of byLedger(batches.flatMap(recordsOf))) {
+    for (const record of await ledger.lock(
+      tx,
+      records.map(({ record: given }) => given),
+    ))
+      due.add(record);
+  }
+  const seen = new Set<string>();
+  for (const { ledger, record } of batches.flatMap(recordsOf)) {
+    const own = due.has(record) ? (ledger.seenBy?.(record) ?? []) : [];
+    if (own.some((id) => seen.has(id))) due.delete(record);
+    else for (const id of own) seen.add(id);
+  }
+  return due;
+}
+
+/** The ends come last: what the records let wait, waits for them. */
+export async function writeRecordsAndEnds(tx: EntityManager, { batches, ends, now }: Changes): Promise<void> {
+  if (batches.length > 0)
+    await Promise.all([...byLedger(batches)].map(([ledger, records]) => ledger.write(tx, records, now)));
+  if (ends.length > 0) await insertEnds(tx, ends);
+}
+
+function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {
+  const groups = new Map<BatchLedger, T[]>();
+  for (const one of all) {
+    const group = groups.get(one.ledger) ?? [];
+    groups.set(one.ledger, group);
+    group.push(one);
+  }
+  return groups;
+}
