@@ -1,7 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { insertEnds } from '../storage/groups.js';
 import { recordsOf, type Batch, type BatchLedger, type BatchRecord } from './command.js';
-import type { Changes } from './decide-group.js';
 
 /** Locks the records of the batches of a commit. @returns those that are to be carried out */
 export async function lockRecords(
@@ -25,14 +23,8 @@ export async function lockRecords(
   return due;
 }
 
-/** The ends come last: what the records let wait, waits for them. */
-export async function writeRecordsAndEnds(tx: EntityManager, { batches, ends, now }: Changes): Promise<void> {
-  if (batches.length > 0)
-    await Promise.all([...byLedger(batches)].map(([ledger, records]) => ledger.write(tx, records, now)));
-  if (ends.length > 0) await insertEnds(tx, ends);
-}
-
-function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {
+/** The records of each ledger. */
+export function byLedger<T extends BatchRecord>(all: readonly T[]): ReadonlyMap<BatchLedger, readonly T[]> {
   const groups = new Map<BatchLedger, T[]>();
   for (const one of all) {
     const group = groups.get(one.ledger) ?? [];

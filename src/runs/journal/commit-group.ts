@@ -20,6 +20,7 @@ import { insertAttempts } from '../storage/ended-attempts.js';
 import {
   countInGroups,
   insertDependencies,
+  insertEnds,
   NO_GROUP_WORK,
   readGroups,
   type FoundGroup,
@@ -38,7 +39,7 @@ import {
   type Result,
   runsOf,
 } from './command.js';
-import { lockRecords, writeRecordsAndEnds } from './batch-records.js';
+import { byLedger, lockRecords } from './batch-records.js';
 import { CommittedGroups, type CommittedGroup } from './committed-groups.js';
 import { feedEventsOf } from './feed-events.js';
 import { decideGroup, type Changes, type GroupStart } from './decide-group.js';
@@ -316,6 +317,13 @@ export class GroupCommitter {
       for (const topic of heads.keys()) this.feeds.forget(topic);
     }
   }
+}
+
+/** The ends come last: what the records let wait, waits for them. */
+async function writeRecordsAndEnds(tx: EntityManager, { batches, ends, now }: Changes): Promise<void> {
+  if (batches.length > 0)
+    await Promise.all([...byLedger(batches)].map(([ledger, records]) => ledger.write(tx, records, now)));
+  if (ends.length > 0) await insertEnds(tx, ends);
 }
 
 function isOnLabels(pending: PendingCommand): boolean {
