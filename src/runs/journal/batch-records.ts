@@ -6,8 +6,9 @@ export async function lockRecords(
   tx: EntityManager,
   batches: readonly Batch[],
 ): Promise<ReadonlySet<object>> {
+  const all = batches.flatMap(recordsOf);
   const due = new Set<object>();
-  for (const [ledger, records] of byLedger(batches.flatMap(recordsOf))) {
+  for (const [ledger, records] of byLedger(all)) {
     for (const record of await ledger.lock(
       tx,
       records.map(({ record: given }) => given),
@@ -15,7 +16,7 @@ export async function lockRecords(
       due.add(record);
   }
   const seen = new Set<string>();
-  for (const { ledger, record } of batches.flatMap(recordsOf)) {
+  for (const { ledger, record } of all) {
     const own = due.has(record) ? (ledger.seenBy?.(record) ?? []) : [];
     if (own.some((id) => seen.has(id))) due.delete(record);
     else for (const id of own) seen.add(id);

@@ -4,10 +4,10 @@ import { statusOf, type JobView } from '../kubernetes/state/job-status.js';
 export const NOW = Date.parse('2026-11-23T22:00:00Z');
 export const before = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
 
-type State = ContainerStatus['state'];
+export type State = ContainerStatus['state'];
 type PodStatus = NonNullable<Pod['status']>;
 
-const container = (name: string, state: State): ContainerStatus => ({
+export const container = (name: string, state: State): ContainerStatus => ({
   name,
   image: 'img:1',
   imageID: '',

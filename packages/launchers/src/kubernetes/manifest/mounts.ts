@@ -33,7 +33,7 @@ export function checkImage(
     );
 }
 
-type VolumeMounts = NonNullable<Container['volumeMounts']>;
+export type VolumeMounts = NonNullable<Container['volumeMounts']>;
 
 /** What the mounts of a run are in its pod. */
 export interface PodMounts {

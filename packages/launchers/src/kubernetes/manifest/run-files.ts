@@ -3,8 +3,9 @@ import { RunFault } from '@longshore/worker/runtime/runtime';
 import type { RunArtifacts } from '@longshore/worker/service-api/run-artifacts';
 import { packMessage, TRANSFER_FILES } from '@longshore/worker/transfer/messages';
 import type { JobSpec } from '../../launcher/engine.js';
-import type { Container, PodSpec, PodTemplate } from '../api/resources.js';
+import type { Container, PodTemplate } from '../api/resources.js';
 import { FOR_FILES, helper, restricted, userOf } from './containers.js';
+import type { PodMounts, VolumeMounts } from './mounts.js';
 import {
   FILES_CONTAINER,
   FILES_VOLUME,
@@ -29,16 +30,8 @@ const TRANSFER = '/longshore-transfer';
 const OUTPUT_FOLDER = '/longshore-outputs';
 const PROGRAM = 'node /longshore/packages/worker/dist/transfer/main.js';
 
-type VolumeMounts = NonNullable<Container['volumeMounts']>;
-
 /** What the files of a run are in its pod. */
-export interface PodFiles {
-  readonly volumes: NonNullable<PodSpec['volumes']>;
-  /** Of the container of the run. */
-  readonly mounts: VolumeMounts;
-  /** Of the container that sets owners, and its commands. */
-  readonly ownedMounts: VolumeMounts;
-  readonly commands: readonly string[];
+export interface PodFiles extends PodMounts {
   /** Comes before the container of the run. */
   readonly fetching: Container;
   /** Is beside it, in the place of the one that prints the outputs; null: the run leaves no files. */

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import type { ContainerStatus, Pod } from '../api/resources.js';
-import { done, exited, failed, lost, NOW, of, waiting } from '../../testing/job-views.js';
+import type { Pod } from '../api/resources.js';
+import {
+  container,
+  done,
+  exited,
+  failed,
+  lost,
+  NOW,
+  of,
+  type State,
+  waiting,
+} from '../../testing/job-views.js';
 import { QuickSteps } from './silence.js';
 
-type State = ContainerStatus['state'];
 const RUNS: State = { running: {} };
 const STORING = { kind: 'running', hasEnded: true };
-
-const container = (name: string, state: State): ContainerStatus => ({
-  name,
-  image: 'img:1',
-  imageID: '',
-  ready: false,
-  restartCount: 0,
-  state,
-});
 
 /** A pod of a run that leaves files: its program is beside the container that stores them. */
 function pod(files: State, run: State, outputs: State, status: Pod['status'] = {}): Pod {
