@@ -24,11 +24,10 @@ const ID = '"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"';
 const NAMED = new RegExp(`"file"\\s*:\\s*${ID}`, 'g');
 const MAYBE_NAMED = new RegExp(ID, 'g');
 
-/** The files that a body may name, each once. */
-function filesNamedIn(body: object | null, kind: FileUserKind): string[] {
-  if (body === null) return [];
+/** The files that a JSON text may name, each once. */
+export function filesNamedIn(json: string, kind: FileUserKind): string[] {
   const pattern = kind === 'schedule' ? MAYBE_NAMED : NAMED;
-  return [...new Set([...stringifyJson(body).matchAll(pattern)].flatMap(([, id]) => id ?? []))];
+  return [...new Set([...json.matchAll(pattern)].flatMap(([, id]) => id ?? []))];
 }
 
 /**
@@ -105,6 +104,9 @@ export async function replaceFileUses(
   await unuseFiles(tx, user.kind, [user.id]);
   return useFiles(
     tx,
-    filesNamedIn(body, user.kind).map((fileId) => ({ ...user, fileId })),
+    (body === null ? [] : filesNamedIn(stringifyJson(body), user.kind)).map((fileId) => ({
+      ...user,
+      fileId,
+    })),
   );
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Semaphore } from '@longshore/common/semaphore';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { REPORT } from '../../runs/files/reported-files.js';
 import type { Command } from '../../runs/machine/run-command.js';
 import type { LeftFiles, NewArtifact } from '../../runs/machine/run.js';
@@ -29,7 +30,7 @@ export class LeftFilesReader {
 
   /**
    * What is in the store of the names of the template and of the report. A folder takes no uploads of the attempt afterwards.
-   * @throws InvalidRequest for a report that names something else, StoreUnavailable
+   * @throws InvalidRequest for a report that names something else, or of a success whose parts the store does not have; StoreUnavailable
    */
   async find(runId: string, attempt: number, { event }: Command<'event'>): Promise<LeftFiles> {
     const run = await this.artifacts.findRun(runId);
@@ -39,7 +40,9 @@ export class LeftFilesReader {
     const reported = readReport(event.payload[REPORT], (name) => leaves(name, out, ofTemplate));
     const names = new Map<string, ReportedArtifact | undefined>(ofTemplate.map((name) => [name, undefined]));
     for (const one of reported) names.set(one.name, one);
-    return { attempt, artifacts: await inTime(this.#find({ runId, attempt }, names, out)) };
+    const found = await inTime(this.#find({ runId, attempt }, names, out));
+    if (this.stores.main !== null && event.effect.kind === 'COMPLETED') assertWhole(found, names);
+    return { attempt, artifacts: found };
   }
 
   async #find(
@@ -70,7 +73,7 @@ export class LeftFilesReader {
       try {
         await this.uploads.complete({ ...run, name: one.name }, one.etags);
       } catch (error) {
-        // The object is missing then, or an earlier report has completed it.
+        // The object is not there then, or an earlier report has completed it.
         if (!(error instanceof PartsRefused)) throw error;
       }
     }
@@ -93,4 +96,16 @@ export class LeftFilesReader {
       key,
     };
   }
+}
+
+/** A run has not succeeded whose parts became no file: its worker would take it as kept. @throws InvalidRequest */
+function assertWhole(
+  found: readonly NewArtifact[],
+  names: ReadonlyMap<string, ReportedArtifact | undefined>,
+): void {
+  const lost = found.filter(({ name, state }) => state === 'missing' && names.get(name)?.etags !== undefined);
+  if (lost.length > 0)
+    throw new InvalidRequest(
+      `The store does not have the parts of ${lost.map(({ name }) => `'${name}'`).join(', ')}`,
+    );
 }

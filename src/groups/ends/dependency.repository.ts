@@ -3,6 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { DependencyEntity } from '../../database/entities/group.entity.js';
+import { filesNamedIn, useFiles } from '../../database/file-uses.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { BatchDone, BatchLedger } from '../../runs/journal/command.js';
 import type { Changes } from '../../runs/journal/decide-group.js';
@@ -236,6 +237,12 @@ class DependencyLedger implements BatchLedger<DependencyRecord> {
          from ${inputs.sql}
         where r.id = v.id`,
       inputs.params,
+    );
+    await useFiles(
+      manager,
+      supplied.flatMap(({ id, inputs: text }) =>
+        filesNamedIn(text, 'run').map((fileId) => ({ kind: 'run', id, fileId })),
+      ),
     );
   }
 }

@@ -162,7 +162,7 @@ describe('an input of the type file', () => {
     ]);
   });
 
-  test('may be the id of a file in the outputs of a run before', async () => {
+  test('may be the id of a file in the outputs of a run before, and is kept for the run then', async () => {
     const { id: file } = await files.stored('a,b\n');
     const definition = (await define({})).split('/').at(-1);
     const out = { o: { path: '/o' } };
@@ -179,5 +179,6 @@ describe('an input of the type file', () => {
     assert.deepEqual((await service.send('GET', `/runs/${op.id}`)).body.inputs, {
       data: { $artifact: { file } },
     });
+    assert.equal((await files.get(file)).used_by, 1);
   });
 });

@@ -17,7 +17,7 @@ import { atDepth } from '../../support/depth.js';
 import { FileSteps } from '../../support/files/file-steps.js';
 import { HeldRun } from '../../support/files/held-run.js';
 import { useS3Bucket } from '../../support/files/s3-bucket.js';
-import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 
 const DAY_S = 86_400;
@@ -194,6 +194,18 @@ describe('a bucket', () => {
     assert.equal(uploadOf(second), uploadOf(begun[1]));
     assertInvalid(await held.urls(['big'], { bytes, first_part: 3 }), [problem]);
     assertInvalid(await held.urls(['big'], { bytes: 1, first_part: 1 }), [problem]);
+  });
+
+  test('takes no success of a run whose parts it does not have, and then a failure', async () => {
+    const held = await started();
+    const report = { artifacts: [{ name: 'big', etags: ['"none"'] }] };
+    const refusal = "The store does not have the parts of 'big'";
+    assertError(await held.report('COMPLETED', report), 400, refusal);
+    assert.equal((await runs.get(held.op.id)).state, 'IN_PROGRESS');
+    const ended = await held.report('FAILED', { ...report, error_message: refusal });
+    assert.deepEqual([ended.status, ended.body.state], [200, 'FAILED'], ended.text);
+    const [artifact] = (await service.send('GET', `/runs/${held.op.id}/artifacts`)).body;
+    assert.deepEqual([artifact.name, artifact.state], ['big', 'missing']);
   });
 
   test('gives what a browser would execute as an attachment of its type, at a URL that says nothing else', async () => {
