@@ -28,6 +28,7 @@ const LAYERS = {
   'src/files/stores': [...CONTEXT, 'src/health'],
   'src/files/uploads': [...CONTEXT, 'src/runs', 'src/files/stores'],
   'src/files/artifacts': [...CONTEXT, 'src/runs', 'src/files/stores', 'src/files/uploads'],
+  'src/retention': [...CONTEXT, 'src/feed', 'src/files', 'src/runs'],
   'src/dashboard': CONTEXT,
   'src/feed': CONTEXT,
   'src/runs': [...CONTEXT, 'src/feed', 'src/health'],

@@ -17,6 +17,7 @@ import { RequestGuard } from './common/http/request/request.guard.js';
 import type { Log } from './common/logging/logger.js';
 import { LoggingModule } from './common/logging/logging.module.js';
 import { MetricsModule } from './common/metrics/metrics.module.js';
+import { RetentionModule } from './retention/retention.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { GroupsModule } from './groups/groups.module.js';
@@ -77,6 +78,7 @@ export class AppModule {
         WebhooksModule,
         UploadsModule,
         ArtifactsModule,
+        RetentionModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

@@ -40,11 +40,8 @@ export class FeedRetention {
    * @returns the number of removed entries
    */
   async runOnce(now: Date, stop?: AbortSignal): Promise<{ readonly entries: number }> {
-    const { feedRetentionDays, runRetentionDays } = this.settings;
-    // Feeds without a retention of their own keep no entry of a run that run retention is to remove.
-    const days = feedRetentionDays === 0 ? runRetentionDays : feedRetentionDays;
-    if (days === 0) return { entries: 0 };
-    const before = new Date(now.getTime() - days * DAY_MS);
+    const before = this.#before(now);
+    if (before === null) return { entries: 0 };
     let entries = 0;
     for (;;) {
       if (stop?.aborted === true) return { entries };
@@ -55,6 +52,55 @@ export class FeedRetention {
       entries += removed;
       this.metrics.expiredEntries.inc(removed);
     }
+  }
+
+  /** How many entries a pass would remove. @param limit after which it counts no further */
+  async count(now: Date, limit: number): Promise<number> {
+    const before = this.#before(now);
+    if (before === null) return 0;
+    const [due] = await rows<{ entries: string }>(
+      this.dataSource,
+      `select count(*) as entries
+         from (
+                select
+                  from feed_topics t
+                 cross join lateral (
+                         select
+                           from feed_entries
+                          where topic = t.topic
+                            and position >= t.first_position
+                            and position < coalesce(
+                                  (
+                                    select position
+                                      from (
+                                             select position, recorded_at
+                                               from feed_entries
+                                              where topic = t.topic
+                                                and position >= t.first_position
+                                              order by position
+                                              limit $2::integer
+                                           ) h
+                                     where recorded_at >= $1::timestamptz
+                                     order by position
+                                     limit 1
+                                  ),
+                                  t.last_position + 1
+                                )
+                       ) e
+                 where t.oldest_at < $1::timestamptz
+                 limit $2::integer
+              ) d`,
+      [before.toISOString(), limit],
+    );
+    return Number(due?.entries);
+  }
+
+  /** The time before which entries that are due were recorded; null: there is no retention. */
+  #before(now: Date): Date | null {
+    const { feedRetentionDays, runRetentionDays } = this.settings;
+    // Feeds without a retention of their own keep no entry of a run that run retention is to remove.
+    const days = feedRetentionDays === 0 ? runRetentionDays : feedRetentionDays;
+    return days === 0 ? null : new Date(now.getTime() - days * DAY_MS);
   }
 }
 

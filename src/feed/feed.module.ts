@@ -25,6 +25,6 @@ import { FeedService } from './feed.service.js';
     FeedService,
     FeedRetention,
   ],
-  exports: [FeedCursors, FeedRepository, FeedTails, TypeOrmModule],
+  exports: [FeedCursors, FeedRepository, FeedRetention, FeedTails, TypeOrmModule],
 })
 export class FeedModule {}

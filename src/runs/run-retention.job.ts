@@ -38,6 +38,9 @@ const RETENTION_LOCK = '2954417083366102';
 
 export const RUNS_PER_BATCH = 500;
 
+/** Runs, and as many of each other kind, that `count` looks at, at most. */
+export const MAX_COUNTED = 100_000;
+
 /** The body of an array may be large. */
 const GROUPS_PER_BATCH = 100;
 
@@ -45,8 +48,31 @@ const GROUPS_PER_BATCH = 100;
 // As a scalar: the planner may read all groups for `exists`.
 const IS_IN_GROUP = '(select true from groups g where g.id = r.group_id) is true';
 
+/** Whether an event of a run `r` is on a feed, which the oldest entry of the feed tells. */
+const IS_ON_FEED = `((select oldest_at from feed_topics where topic = r.topic)
+               <= (
+                 select t + interval '${FEED_DISORDER}'
+                   from events
+                  where run_id = r.id
+                  order by index desc
+                  limit 1
+               )) is true`;
+
 /** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
 export const EVENTS_PER_BATCH = 20_000;
+
+/** What the next pass would remove. */
+export interface DueRuns {
+  readonly runs: number;
+  /** Of their JSON. */
+  readonly bytes: number;
+  readonly events: number;
+  /** Artifacts of theirs in the service's own store. */
+  readonly objects: number;
+  readonly objectBytes: number;
+  /** Whether there may be more: not all runs were looked at. */
+  readonly isCut: boolean;
+}
 
 interface Due {
   readonly state: TerminalState;
@@ -84,13 +110,78 @@ export class RunRetention {
    * @returns how many runs were removed
    */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
-    const { runRetentionDays } = this.settings;
-    if (runRetentionDays === 0) return 0;
-    const before = new Date(now.getTime() - runRetentionDays * DAY_MS);
+    const before = this.#before(now);
+    if (before === null) return 0;
     let removed = 0;
     await this.#removeGroups(before, stop);
     for (const state of TERMINAL_STATES) removed += await this.#remove({ state, before, now }, stop);
     return removed;
+  }
+
+  /**
+   * What a pass would remove, with members of the groups that it would remove; nothing without a retention.
+   * @param artifactsSince artifacts that were left before are not counted; null: all are
+   */
+  async count(now: Date, artifactsSince: Date | null): Promise<DueRuns> {
+    const before = this.#before(now);
+    if (before === null) return { runs: 0, bytes: 0, events: 0, objects: 0, objectBytes: 0, isCut: false };
+    const [due] = await rows<Record<Exclude<keyof DueRuns, 'isCut'> | 'listed', string>>(
+      this.dataSource,
+      `with listed as materialized (
+         select r.*
+           from unnest($1::text[]) as s (state)
+          cross join lateral (
+                  select id, size, event_count, has_files, finished_at, group_id, topic
+                    from runs
+                   where outcome = s.state
+                     and max_attempts > 0
+                     and created_at < $2::timestamptz
+                   order by created_at, id
+                   limit $3::integer
+                ) r
+          limit $3::integer
+       ),
+       due as materialized (
+         select id, size, event_count, has_files
+           from listed r
+          where finished_at < $2::timestamptz
+            and (
+                  select g.created_at < $2::timestamptz and coalesce(g.ended_at < $2::timestamptz, false)
+                    from groups g
+                   where g.id = r.group_id
+                ) is not false
+            and not (${IS_ON_FEED})
+       )
+       select count(*) as runs, coalesce(sum(size), 0) as bytes, coalesce(sum(event_count), 0) as events,
+              coalesce(sum(f.objects), 0) as objects, coalesce(sum(f.bytes), 0) as "objectBytes",
+              (select count(*) from listed) as listed
+         from due d
+         left join lateral (
+                select count(*) as objects, sum(bytes) as bytes
+                  from artifacts
+                 where d.has_files
+                   and run_id = d.id
+                   and state = 'stored'
+                   and store is null
+                   and at >= coalesce($4::timestamptz, '-infinity')
+              ) f on true`,
+      [[...TERMINAL_STATES], before.toISOString(), MAX_COUNTED, artifactsSince?.toISOString() ?? null],
+    );
+    const of = (field: Exclude<keyof DueRuns, 'isCut'> | 'listed'): number => Number(due?.[field]);
+    return {
+      runs: of('runs'),
+      bytes: of('bytes'),
+      events: of('events'),
+      objects: of('objects'),
+      objectBytes: of('objectBytes'),
+      isCut: of('listed') === MAX_COUNTED,
+    };
+  }
+
+  /** The time before which runs that are due have ended; null: there is no retention. */
+  #before(now: Date): Date | null {
+    const { runRetentionDays } = this.settings;
+    return runRetentionDays === 0 ? null : new Date(now.getTime() - runRetentionDays * DAY_MS);
   }
 
   /** Removes groups; their members, which ended before, are due from then on. Reads groups that were created before the time, oldest first. */
@@ -206,14 +297,7 @@ export class RunRetention {
           and r.finished_at < $3::timestamptz
           and r.has_files is null
           and not (${IS_IN_GROUP})
-          and ((select oldest_at from feed_topics where topic = r.topic)
-               <= (
-                 select t + interval '${FEED_DISORDER}'
-                   from events
-                  where run_id = r.id
-                  order by index desc
-                  limit 1
-               )) is not true
+          and not (${IS_ON_FEED})
           for update of r skip locked`,
       [ids, state, before.toISOString()],
     );

@@ -72,6 +72,7 @@ const EXPORTS = [
   RunsService,
   BulkRunsService,
   RunTimeoutsJob,
+  RunRetention,
 ];
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
@@ -100,7 +101,6 @@ const EXPORTS = [
     QueueCleanupJob,
     IdempotencyRetentionJob,
     RunCountsRollUp,
-    RunRetention,
     JournalMetrics,
     JournalTracing,
     RunViews,

@@ -30,5 +30,6 @@ import { SourceLinks } from './source-links.js';
     StoreOwner,
     StoreSweepJob,
   ],
+  exports: [ObjectRemovalRepository],
 })
 export class ArtifactsModule {}

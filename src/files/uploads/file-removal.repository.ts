@@ -33,10 +33,10 @@ const NEEDED_BY = `(select u.kind, u.user_id as id
          limit 1`;
 
 /** Files that are due at the time `$1`; with a retention of `$2` days also those that were used before there was one. */
-const DUE = `(select id from ${FILES.name} where due_at <= $1::timestamptz order by due_at limit ${FILES_PER_BATCH})
+const DUE = `(select id from ${FILES.name} where due_at <= $1::timestamptz order by due_at limit $3::integer)
          union all
-       (select id from ${FILES.name} where due_at is null and $2::integer > 0 limit ${FILES_PER_BATCH})
-         limit ${FILES_PER_BATCH}`;
+       (select id from ${FILES.name} where due_at is null and $2::integer > 0 limit $3::integer)
+         limit $3::integer`;
 
 /**
  * Until when the runs, schedules and versions of definitions that use a file need it; null: they do not. The newest runs are
@@ -62,17 +62,8 @@ const NEEDED_UNTIL = `case
                        )
                 end`;
 
-/** Decides about locked files `$1` at the time `$2` with a retention of `$3` days, which is looked at once a day at least. */
-const JUDGE = `update ${FILES.name} f
-          set state = j.state,
-              removed_at = case when j.state = 'removed' then coalesce(f.removed_at, $2::timestamptz) end,
-              due_at = case
-                         when j.state in ('deleted', 'removed') then coalesce(f.due_at, $2::timestamptz)
-                         when not j.is_used then f.last_used_at + interval '${UNUSED_HOURS} hours'
-                         when $3::integer > 0 then least(j.needed_until, $2::timestamptz + interval '1 day')
-                       end
-         from (
-                select d.id,
+/** What becomes of the files `$1` at the time `$2` with a retention of `$3` days. */
+const JUDGED = `select d.id,
                        d.is_used,
                        d.needed_until,
                        case
@@ -90,8 +81,18 @@ const JUDGE = `update ${FILES.name} f
                                 case when $3::integer > 0 then ${NEEDED_UNTIL} end as needed_until
                            from ${FILES.name} f
                           where f.id = any($1::uuid[])
-                       ) d
-              ) j
+                       ) d`;
+
+/** Decides about locked files, which with a retention are looked at once a day at least. */
+const JUDGE = `update ${FILES.name} f
+          set state = j.state,
+              removed_at = case when j.state = 'removed' then coalesce(f.removed_at, $2::timestamptz) end,
+              due_at = case
+                         when j.state in ('deleted', 'removed') then coalesce(f.due_at, $2::timestamptz)
+                         when not j.is_used then f.last_used_at + interval '${UNUSED_HOURS} hours'
+                         when $3::integer > 0 then least(j.needed_until, $2::timestamptz + interval '1 day')
+                       end
+         from (${JUDGED}) j
         where f.id = j.id
     returning f.id, f.upload_id as "uploadId", f.state in ('deleted', 'removed') as "isDoomed"`;
 
@@ -139,13 +140,13 @@ export class FileRemovalRepository {
     now: Date,
     retentionDays: number,
   ): Promise<{ readonly due: number; readonly doomed: readonly DoomedFile[] }> {
-    const due = await rows<{ readonly id: string }>(this.dataSource, DUE, [now, retentionDays]);
+    const due = await this.#listDue(now, retentionDays, FILES_PER_BATCH);
     if (due.length === 0) return { due: 0, doomed: [] };
     const judged = await this.dataSource.transaction(async (manager) => {
       const locked = await rows<{ readonly id: string }>(
         manager,
         `select id from ${FILES.name} where id = any($1::uuid[]) order by id for update skip locked`,
-        [due.map(({ id }) => id)],
+        [due],
       );
       // A statement of its own: it sees what those recorded that held the locks before.
       return rows<DoomedFile & { readonly isDoomed: boolean }>(manager, JUDGE, [
@@ -155,6 +156,33 @@ export class FileRemovalRepository {
       ]);
     });
     return { due: judged.length === 0 ? 0 : due.length, doomed: judged.filter(({ isDoomed }) => isDoomed) };
+  }
+
+  /** The stored files whose bytes a pass would remove. @param limit files that it looks at */
+  async countDoomed(
+    now: Date,
+    retentionDays: number,
+    limit: number,
+  ): Promise<{ readonly objects: number; readonly bytes: number; readonly isCut: boolean }> {
+    const due = await this.#listDue(now, retentionDays, limit);
+    const [doomed] = await rows<{ readonly objects: string; readonly bytes: string }>(
+      this.dataSource,
+      `select count(*) as objects, coalesce(sum(f.bytes), 0) as bytes
+         from (${JUDGED}) j
+         join ${FILES.name} f on f.id = j.id
+        where f.state = 'stored' and j.state in ('deleted', 'removed')`,
+      [due, now, retentionDays],
+    );
+    return {
+      objects: Number(doomed?.objects),
+      bytes: Number(doomed?.bytes),
+      isCut: due.length === limit,
+    };
+  }
+
+  async #listDue(now: Date, retentionDays: number, limit: number): Promise<string[]> {
+    const due = await rows<{ readonly id: string }>(this.dataSource, DUE, [now, retentionDays, limit]);
+    return due.map(({ id }) => id);
   }
 
   /**

@@ -11,6 +11,6 @@ import { FilesService } from './files.service.js';
   imports: [StoresModule],
   controllers: [FilesController],
   providers: [FileRepository, FileRemovalRepository, FileRemovalJob, FilesService],
-  exports: [FileRepository],
+  exports: [FileRepository, FileRemovalRepository],
 })
 export class UploadsModule {}

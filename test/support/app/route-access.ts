@@ -41,6 +41,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /overview': ['client'],
   'GET /capacity': ['client'],
   'GET /capacity/wanted': ['client'],
+  'GET /retention': ['client'],
   'POST /workers/heartbeat': ['worker'],
   'GET /workers/{worker_id}/runs': ['worker'],
   'DELETE /workers/{worker_id}': ['worker'],

@@ -36,6 +36,7 @@ const SHAPES = {
   Pauses: listOf(component('Pause')),
   CapacityReport: component('CapacityReport'),
   WantedWorkers: component('WantedWorkers'),
+  Retention: component('Retention'),
   CreatedRuns: resultsOf(component('CreatedRun')),
   CreatedRunIds: resultsOf(component('CreatedRunId')),
   StartedBulkOperation: component('BulkOperationStarted'),

@@ -52,6 +52,15 @@ const isAwaited = (id: string): string => `exists (
                    and (c.outcome = 'OPEN' or g.state = 'open')
               )`;
 
+/** Artifacts of the service's own store that ended attempts left before `$1`, and that nothing waits for. */
+const OLD = `select a.run_id as "runId", a.attempt, a.name, a.bytes
+         from artifacts a
+        where a.state = 'stored'
+          and a.store is null
+          and a.at < $1::timestamptz
+          and not ${isAwaited('a.run_id')}
+        order by a.at, a.run_id`;
+
 /** What is to be removed from the store of files. */
 @Injectable()
 export class ObjectRemovalRepository {
@@ -118,18 +127,17 @@ export class ObjectRemovalRepository {
 
   /** Artifacts of the service's own store that ended attempts left before the time, the oldest first. */
   listOld(before: Date): Promise<OldArtifact[]> {
-    return rows<OldArtifact>(
+    return rows<OldArtifact>(this.dataSource, `${OLD} limit ${PER_PAGE}`, [before.toISOString()]);
+  }
+
+  /** How many of these there are, and their bytes. @param limit after which it counts no further */
+  async countOld(before: Date, limit: number): Promise<{ readonly objects: number; readonly bytes: number }> {
+    const [old] = await rows<{ readonly objects: string; readonly bytes: string }>(
       this.dataSource,
-      `select a.run_id as "runId", a.attempt, a.name
-         from artifacts a
-        where a.state = 'stored'
-          and a.store is null
-          and a.at < $1::timestamptz
-          and not ${isAwaited('a.run_id')}
-        order by a.at, a.run_id
-        limit ${PER_PAGE}`,
-      [before.toISOString()],
+      `select count(*) as objects, coalesce(sum(bytes), 0) as bytes from (${OLD} limit $2::integer) a`,
+      [before.toISOString(), limit],
     );
+    return { objects: Number(old?.objects), bytes: Number(old?.bytes) };
   }
 
   async noteRemoved(removed: readonly OldArtifact[], now: Date): Promise<void> {
