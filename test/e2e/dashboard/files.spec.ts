@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { FileSteps } from '../../support/files/file-steps.js';
+import { useS3Bucket } from '../../support/files/s3-bucket.js';
 import { BUCKET_KEYS, StrictBucket } from '../../support/files/strict-bucket.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
@@ -277,5 +278,42 @@ describe('files in the dashboard, in a bucket', skipFor(NO_BROWSER), () => {
     await page.getByLabel('File for table', { exact: true }).setInputFiles(file);
     await page.getByRole('button', { name: 'Download x.csv' }).waitFor();
     assert.equal(await download(page, 'x.csv'), 'x.csv: a,b');
+  });
+});
+
+describe('files in the dashboard, in a bucket that takes parts', skipFor(NO_BROWSER), () => {
+  const bucket = useS3Bucket(`<CORSConfiguration><CORSRule>
+    <AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod><AllowedMethod>PUT</AllowedMethod>
+    <AllowedHeader>*</AllowedHeader><ExposeHeader>ETag</ExposeHeader>
+  </CORSRule></CORSConfiguration>`);
+  const partBytes = 5 * 2 ** 20;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    const env = { ...bucket.env, SERVICE_API_KEYS, SERVICE_FILE_PART_BYTES: String(partBytes) };
+    service = await startService({ env });
+  });
+
+  test('a large file goes there in parts, and what is kept is the file', async () => {
+    const send = senderTo(service.url);
+    const body = { id: 'convert', version: '1', image: 'i', input_specs: { table: { type: 'file' } } };
+    await send('POST', '/definitions', { body });
+    const { page } = await openPage({ url: service.url, path: '/definitions/convert', apiKey: KEYS.client });
+    const sent: string[] = [];
+    page.on('request', (request) => {
+      if (request.method() === 'PUT') sent.push(request.url());
+    });
+    await page.getByRole('button', { name: 'Start a run' }).click();
+    const buffer = Buffer.alloc(2 * partBytes + 1, 'abc');
+    const file = { name: 'large.bin', mimeType: 'application/octet-stream', buffer };
+    await page.getByLabel('File for table', { exact: true }).setInputFiles(file);
+    await page.getByRole('button', { name: 'Download large.bin' }).waitFor();
+    assert.deepEqual(
+      sent.map((url) => new URL(url).searchParams.get('partNumber')),
+      ['1', '2', '3'],
+    );
+    const id = await page.getByLabel('table', { exact: true }).inputValue();
+    const { url } = (await send('GET', `/files/${id}/content?redirect=false`)).body;
+    assert.ok(buffer.equals(Buffer.from(await (await fetch(url)).arrayBuffer())));
   });
 });

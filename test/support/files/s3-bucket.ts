@@ -15,14 +15,14 @@ export interface S3Bucket {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The bucket of a `describe` block: it is there before the tests and removed after them. */
-export function useS3Bucket(): S3Bucket {
+/** The bucket of a `describe` block: it is there before the tests and removed after them. @param cors its rules in XML, if it has some */
+export function useS3Bucket(cors?: string): S3Bucket {
   let folder: string;
   let server: InstanceType<typeof S3Server>;
   let port = 0;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longshore-bucket-'));
-    const configureBuckets = [{ name: 'files' }];
+    const configureBuckets = [{ name: 'files', configs: cors === undefined ? [] : [cors] }];
     const options = { address: '127.0.0.1', port, silent: true, directory: folder, configureBuckets };
     server = new S3Server(options);
     ({ port } = await server.run());
