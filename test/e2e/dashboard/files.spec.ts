@@ -7,6 +7,7 @@ import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../suppor
 import { FileSteps } from '../../support/files/file-steps.js';
 import { useS3Bucket } from '../../support/files/s3-bucket.js';
 import { BUCKET_KEYS, StrictBucket } from '../../support/files/strict-bucket.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
 
@@ -44,6 +45,16 @@ async function download(page: Page, name: string): Promise<string> {
       .click(),
   ]);
   return `${saved.suggestedFilename()}: ${await readFile(await saved.path(), 'utf8')}`;
+}
+
+/** Paths of requests about files that a page makes from now on. */
+function filesAskedBy(page: Page): string[] {
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    const { pathname } = new URL(request.url());
+    if (/files|artifacts/.test(pathname)) asked.push(pathname);
+  });
+  return asked;
 }
 
 describe('files in the dashboard', skipFor(NO_BROWSER), () => {
@@ -109,20 +120,40 @@ describe('files in the dashboard', skipFor(NO_BROWSER), () => {
     assert.equal(await download(page, 'report'), 'report: all is well');
   });
 
+  test('a run shows what only the template of its outputs named, whatever its own outputs are', async () => {
+    const body = { image: 'i', outputs: { deep: [{ $artifact: 'report' }] } };
+    const { id } = (await send('POST', '/runs', { body })).body;
+    await files.execute({ report: bytes('all is well') }, { outputs: { a: 1 } });
+    const { page } = await show(`/runs/${id}?tab=files`);
+    const left = page.getByRole('list', { name: 'Files that the run has left' });
+    await left.getByText('report', { exact: true }).waitFor();
+    assert.equal(await download(page, 'report'), 'report: all is well');
+  });
+
   test('a run without files has no list of them, and asks for none', async () => {
     const { id } = (await send('POST', '/runs', { body: { image: 'i', inputs: { artifact: 'x' } } })).body;
     await send('POST', `/runs/${id}/cancel`, { body: {} });
     const { page } = await show('/');
-    const asked: string[] = [];
-    page.on('request', (request) => asked.push(request.url()));
+    const asked = filesAskedBy(page);
     await page.goto(`${service.url}/ui/runs/${id}?tab=files`);
     await page.getByRole('tab', { name: 'Inputs and outputs' }).waitFor();
     await page.getByText('There is no log').waitFor();
     assert.equal(await page.getByRole('tab', { name: 'Files' }).count(), 0);
-    assert.deepEqual(
-      asked.filter((url) => /files|artifacts/.test(new URL(url).pathname)),
-      [],
-    );
+    assert.deepEqual(asked, []);
+  });
+
+  test('where files are not configured, a run that has completed has no list of them, and asks for none', async () => {
+    const { url } = await startService({ env: { SERVICE_API_KEYS, SERVICE_FILES_URL: 'none' } });
+    const { id } = await new RunSteps(senderTo(url)).inState('COMPLETED');
+    const { page } = await show('/definitions', { url });
+    const asked = filesAskedBy(page);
+    const overview = page.waitForResponse((answer) => answer.url().endsWith('/overview'));
+    await page.goto(`${url}/ui/runs/${id}?tab=files`);
+    await overview;
+    await page.getByRole('tab', { name: 'Inputs and outputs' }).click();
+    await page.getByRole('heading', { name: 'Outputs' }).waitFor();
+    assert.equal(await page.getByRole('tab', { name: 'Files' }).count(), 0);
+    assert.deepEqual(asked, []);
   });
 
   test('no script of a file is executed in the origin of the dashboard', async () => {

@@ -5,7 +5,12 @@ import { artifactIn, givenFiles, isPicture, reachableUrl, readFileRef, usesFiles
 const ID = '5f0c2b3e-8d1a-4c7b-9e6f-0c1d2e3f4a5b';
 
 describe('the files of a run', () => {
-  const plain = { artifacts: {}, inputs: { a: [1, { b: 'artifact' }] }, outputs: {} };
+  const plain = {
+    artifacts: {},
+    inputs: { a: [1, { b: 'artifact' }] },
+    outputs: {},
+    state: 'FAILED',
+  } as const;
 
   it('are none where neither its artifacts nor its inputs and outputs name one', () => {
     assert.equal(usesFiles(plain), false);
@@ -23,6 +28,11 @@ describe('the files of a run', () => {
       { place: '/data/x.csv', source: { store: 'datasets', key: 'x.csv' } },
       { place: 'inputs.tables.0', source: { file: ID } },
     ]);
+  });
+
+  it('may be some that it no longer names, once it has completed with outputs of its own', () => {
+    assert.equal(usesFiles({ ...plain, state: 'COMPLETED' }), undefined);
+    assert.equal(usesFiles({ ...plain, state: 'COMPLETED', outputs: { $artifact: 'outputs.json' } }), true);
   });
 
   it('are named by objects that have no other member', () => {

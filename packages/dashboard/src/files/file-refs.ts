@@ -4,7 +4,7 @@ import { isJsonObject, type JsonValue } from '@longshore/common/json/json-value'
 /** A file that the service gives: an upload, or what a run has left. */
 export type FileRef = { readonly file: string } | { readonly run: string; readonly name: string };
 
-type RunOfFiles = Pick<Schemas['OpRun'], 'artifacts' | 'inputs' | 'outputs'>;
+type RunOfFiles = Pick<Schemas['OpRun'], 'artifacts' | 'inputs' | 'outputs' | 'state'>;
 type Source = NonNullable<RunOfFiles['artifacts']['in']>[string];
 
 /** What a run gets. */
@@ -35,11 +35,12 @@ export function readFileRef(value: unknown, runId?: string): FileRef | undefined
   return typeof run === 'string' && typeof name === 'string' ? { run, name } : undefined;
 }
 
-/** Whether a run gets or leaves files, as far as it says itself. */
-export function usesFiles({ artifacts, inputs, outputs }: RunOfFiles): boolean {
+/** Whether a run gets or leaves files; undefined: it does not tell, as its own outputs are where a template may have been. */
+export function usesFiles({ artifacts, inputs, outputs, state }: RunOfFiles): boolean | undefined {
   const { in: sources, out } = artifacts;
   const isDeclared = [sources, out].some((named) => Object.keys(named ?? {}).length > 0);
-  return isDeclared || JSON.stringify([inputs, outputs]).includes('"$artifact"');
+  if (isDeclared || JSON.stringify([inputs, outputs]).includes('"$artifact"')) return true;
+  return state === 'COMPLETED' ? undefined : false;
 }
 
 /** The files that a run gets: those below paths, then those in its inputs. */

@@ -6,14 +6,17 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { EngineJob } from '../launcher/engine.js';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { FakeClock } from '@longshore/worker/testing/fake-clock';
+import { secretManifests } from './manifest/secrets.js';
 import { KubernetesEngine, type KubernetesOptions } from './kubernetes.engine.js';
 import { SETTINGS } from '../testing/job-context.js';
+import { jobSpec } from '../testing/job-spec.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
 import { formatLine, type TransferLine } from '@longshore/worker/transfer/messages';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';
+const SECRETS = '/api/v1/namespaces/runs/secrets';
 const PODS = '/api/v1/namespaces/runs/pods';
 const LOG = `GET ${PODS}/p1/log`;
 const LABELS = { 'longshore.run': 'r1', 'longshore.attempt': '1' };
@@ -43,8 +46,6 @@ const statusOf = (name: string, state: object) => ({ name, image: 'img', state }
 const RUNNING = pod({ running: {} });
 const DONE = pod({ terminated: { exitCode: 0 } }, { terminated: { exitCode: 0 } });
 const EVENT = (object: object) => `${JSON.stringify({ type: 'MODIFIED', object })}\n`;
-
-const encoded = (text: string) => Buffer.from(text).toString('base64');
 
 const line = (second: number, text: string) => `2026-11-23T22:00:0${second}.000000001Z ${text}\n`;
 
@@ -139,31 +140,15 @@ describe('the Kubernetes engine', () => {
     assert.deepEqual(ended, { kind: 'exited', exitCode: 0, outOfMemory: false });
   });
 
-  it('gives the values of secrets that a job was submitted with, by a list of one Secret', async () => {
+  it('gives what a job was submitted with, as long as the cluster has its Secret', async () => {
     const job = await open(RUNNING);
-    const path = '/api/v1/namespaces/runs/secrets';
-    const data = {
-      'input.json': encoded('{}'),
-      'env.0': encoded('välue'),
-      'file.0': encoded('no secret'),
-      'file.1': encoded('key'),
-      'file.2': '/w==',
-      'names.json': encoded('{"env.0":"TOKEN","env.1":"GONE","file.1":"/run/key","file.2":"/k.p12"}'),
-    };
-    scripted.on(
-      `GET ${path}`,
-      { body: { items: [{ data }] } },
-      { body: { items: [] } },
-      status(500, '', 'x'),
-    );
-    assert.deepEqual(await engine.readSecrets(job), {
-      TOKEN: 'välue',
-      '/run/key': 'key',
-      '/k.p12': Buffer.from([0xff]),
-    });
-    const call = scripted.calls.findLast(({ route }) => route === `GET ${path}`);
-    assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
-    assert.equal(await engine.readSecrets(job), null);
+    const spec = jobSpec({ secrets: { TOKEN: 'value' }, inputs: { url: 'https://s/a?signature=b' } });
+    const found = { body: { items: secretManifests(spec, LABELS) } };
+    const gone = { body: { items: [] } };
+    scripted.on(`GET ${SECRETS}`, found, found, gone, gone, status(500, '', 'x'));
+    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'value' });
+    assert.deepEqual(await engine.readMemo(job), { signedQueries: ['signature=b'], notes: [] });
+    assert.deepEqual([await engine.readSecrets(job), await engine.readMemo(job)], [null, null]);
     await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
   });
 
@@ -298,8 +283,8 @@ describe('the Kubernetes engine', () => {
       const said = logs[container]?.map((one) => formatLine(one)) ?? ['of the program'];
       response.end(said.map((text, index) => line(index, text)).join(''));
     });
-    scripted.on('GET /api/v1/namespaces/runs/secrets', { body: { items: [{}] } });
-    const answer = 'PATCH /api/v1/namespaces/runs/secrets/run-r1-1-files';
+    scripted.on(`GET ${SECRETS}`, { body: { items: [{}] } });
+    const answer = `PATCH ${SECRETS}/run-r1-1-files`;
     scripted.on(answer, { body: {} });
     const job = await open(withFiles({ running: {} }));
     assert.deepEqual(job.status, { kind: 'running', hasEnded: true });

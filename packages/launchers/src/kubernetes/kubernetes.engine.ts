@@ -6,6 +6,7 @@ import {
   type Engine,
   type EngineJob,
   type JobKey,
+  type JobMemo,
   type JobSpec,
   type JobStatus,
 } from '../launcher/engine.js';
@@ -41,7 +42,7 @@ import {
   RUN_CONTAINER,
 } from './manifest/names.js';
 import { sourcesContent } from './manifest/run-files.js';
-import { encodedData, readSecretValues } from './manifest/secrets.js';
+import { encodedData, memoIn, readSecretData, secretValues, type SecretData } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
 import { checkAccess, checkVolumes, mayListNodes } from './permissions.js';
 import { hasContainer, hasEnded, hasSucceeded, storesFiles } from './state/job-status.js';
@@ -231,13 +232,12 @@ export class KubernetesEngine implements Engine {
     return readOutputs(parts, podName, signal);
   }
 
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
-    const { api, paths } = this.parts();
-    try {
-      return await readSecretValues(api, paths, key);
-    } catch (error) {
-      throw asEngineFault(error, `give the Secret '${jobName(key)}'`);
-    }
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null> {
+    return this.readSecret(key, secretValues);
+  }
+
+  readMemo(key: JobKey): Promise<JobMemo | null> {
+    return this.readSecret(key, memoIn);
   }
 
   async remove(key: JobKey): Promise<void> {
@@ -280,6 +280,16 @@ export class KubernetesEngine implements Engine {
     const jobVersion = await jobs.list(signal);
     void pods.follow(podVersion, signal);
     void jobs.follow(jobVersion, signal);
+  }
+
+  private async readSecret<T>(key: JobKey, read: (data: SecretData) => T): Promise<T | null> {
+    const { api, paths } = this.parts();
+    try {
+      const data = await readSecretData(api, paths, key);
+      return data && read(data);
+    } catch (error) {
+      throw asEngineFault(error, `give the Secret '${jobName(key)}'`);
+    }
   }
 
   private async tick(states: JobStates): Promise<void> {

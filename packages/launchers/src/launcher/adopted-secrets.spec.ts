@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { EngineFault } from '@longshore/worker/runtime/runtime';
 import type { FakeRun } from '@longshore/worker/testing/fake-run';
 import { DOWN, errorMessage, eventTypes, PLAIN, type Fault } from '@longshore/worker/testing/fake-service';
@@ -37,6 +38,36 @@ class KilledScene extends LauncherHarness {
     return JSON.stringify([this.run.timeline, this.service.logs.texts('run-1')]);
   }
 }
+
+const signed = (signature: string) => ({ data: { url: `https://store/data?signature=${signature}` } });
+
+/** The first lines of the log of such a run. @param isLost whether the engine has lost what the job was submitted with */
+async function logOf(inputs: JsonObject, isLost: boolean): Promise<string[]> {
+  const scene = new KilledScene();
+  scene.run.container = PLAIN;
+  scene.run.inputs = inputs;
+  await scene.killed('before');
+  if (isLost) scene.cluster.job('run-1').keptMemo = null;
+  // The service signs anew for each answer.
+  if ('data' in inputs) scene.run.inputs = signed('second');
+  const launcher = await scene.start();
+  scene.cluster.print('run-1', 'get ?signature=first');
+  scene.cluster.exit('run-1', 3);
+  const reported = await scene.ended(launcher, 'FAILED');
+  if ('data' in inputs) assert.doesNotMatch(reported, /first/);
+  return scene.service.logs.texts('run-1').slice(0, 2);
+}
+
+describe('the job of a killed launcher, of a run with signed URLs', () => {
+  it('shows no query of a URL that its program has, which the next launcher finds in the engine', async () => {
+    assert.deepEqual(await logOf(signed('first'), false), ['before', 'get ?***']);
+  });
+
+  it('shows no text when the engine has lost them, and all of a run that has none', async () => {
+    assert.deepEqual(await logOf(signed('first'), true), ['before', '***']);
+    assert.deepEqual(await logOf({}, true), ['before', 'get ?signature=first']);
+  });
+});
 
 describe('the job of a killed launcher, of a run with a secret', () => {
   for (const [which, answer] of [

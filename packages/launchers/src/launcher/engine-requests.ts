@@ -55,9 +55,7 @@ export class EngineRequests {
 
   /** As `Engine.readMemo`. @throws Stopped */
   readMemo(key: JobKey): Promise<JobMemo | null> {
-    const { engine } = this.parts;
-    const read = async () =>
-      (await this.stopSignal.abortable(Promise.resolve(engine.readMemo?.(key)))) ?? null;
+    const read = () => this.stopSignal.abortable(this.parts.engine.readMemo(key));
     return this.untilAnswered('read what is known of the job', read);
   }
 

@@ -153,8 +153,8 @@ export interface Engine {
    * @throws EngineFault when the engine does not answer
    */
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string | Buffer>> | null>;
-  /** What the job was submitted with; null: it is lost. Absent: the engine does not keep it. @throws EngineFault as above */
-  readMemo?(key: JobKey): Promise<JobMemo | null>;
+  /** What the job was submitted with; null: it is lost. @throws EngineFault as above */
+  readMemo(key: JobKey): Promise<JobMemo | null>;
   /**
    * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
    * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.

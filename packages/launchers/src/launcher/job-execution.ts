@@ -251,12 +251,15 @@ export class JobExecution extends RunExecution {
     else this.maskGiven(values);
   }
 
-  /** The lines that stand before those of the job are counted again, as the job's are. */
+  /**
+   * The lines that stand before those of the job are counted again, as the job's are. Without the signed URLs that its program has,
+   * nothing that it says is reported.
+   */
   private async readMemoOf(job: EngineJob): Promise<void> {
     const memo = await this.engineRequests.readMemo(job);
-    if (memo === null) return;
-    this.signedQueries = memo.signedQueries;
-    for (const note of memo.notes) this.note(note);
+    if (memo === null && (await this.requests.hasSignedUrls(job.attempt))) this.holdBack();
+    this.signedQueries = memo?.signedQueries ?? [];
+    for (const note of memo?.notes ?? []) this.note(note);
   }
 
   /** What is on the timeline of an adopted job is not reported again. */

@@ -77,7 +77,7 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
     Buffer.from(value).toString('base64'),
   ]);
   await write(SECRETS, JSON.stringify(Object.fromEntries(secrets)));
-  if (Object.values(memo).some((texts) => texts.length > 0)) await write(MEMO, JSON.stringify(memo));
+  await write(MEMO, JSON.stringify(memo));
   if (files.command !== null) await write('command', nulEnded(files.command));
   if (files.args !== null) await write('args', nulEnded(files.args));
   for (const [name, text] of Object.entries(files.forTool)) await write(name, text);

@@ -145,11 +145,12 @@ describe('the engine of Slurm', () => {
     assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
   });
 
-  test('has the values of secrets until the job is removed, also when there are none', async () => {
+  test('has the values of secrets and what the next process must know until the job is removed, also when there are none', async () => {
     const job = await submitted();
-    assert.deepEqual(await engine.readSecrets(job), {});
+    const none = { signedQueries: [], notes: [] };
+    assert.deepEqual([await engine.readSecrets(job), await engine.readMemo(job)], [{}, none]);
     await engine.remove(job);
-    assert.equal(await engine.readSecrets(job), null);
+    assert.deepEqual([await engine.readSecrets(job), await engine.readMemo(job)], [null, null]);
   });
 
   test('announces the volumes that it is given, and empty folders where nodes have a place for them', () => {

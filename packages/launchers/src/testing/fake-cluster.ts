@@ -33,6 +33,8 @@ export interface FakeJob {
   isSilent: boolean;
   /** Values of secrets that the cluster has kept; null: it has lost them. */
   keptSecrets: Readonly<Record<string, string | Buffer>> | null;
+  /** What it has kept for the next launcher; null: it has lost it. */
+  keptMemo: JobMemo | null;
 }
 
 /** The state of a cluster, which survives its launchers. Tests control its jobs and inject faults. */
@@ -89,6 +91,7 @@ export class FakeCluster {
       readings: 0,
       isSilent: false,
       keptSecrets: { ...spec.secrets, ...Object.fromEntries(secretFiles) },
+      keptMemo: spec.memo,
     };
     this.jobs.set(nameOf(spec), job);
     this.submitted.push(nameOf(spec));
@@ -196,7 +199,7 @@ export class FakeEngine implements Engine {
 
   async readMemo(key: JobKey): Promise<JobMemo | null> {
     this.check();
-    return this.cluster.jobs.get(nameOf(key))?.spec.memo ?? null;
+    return this.cluster.jobs.get(nameOf(key))?.keptMemo ?? null;
   }
 
   async renewFiles(_key: JobKey, artifacts: RunArtifacts): Promise<void> {

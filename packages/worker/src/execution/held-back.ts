@@ -4,9 +4,9 @@ import { failedJob, type Outcome } from './outcome.js';
 
 /** Why nothing that a container says is reported. */
 export const HELD_BACK =
-  "Log, events and outputs are held back: the values of the run's secrets are no longer available for masking";
+  'Log, events and outputs are held back: the secrets or signed URLs of the run are no longer available for masking';
 
-/** The outcome without texts that may contain values of secrets. Outputs can neither be reported nor be left out. */
+/** The outcome without texts that may contain what must be masked. Outputs can neither be reported nor be left out. */
 export function withoutTexts(outcome: Outcome): Outcome {
   switch (outcome.kind) {
     case 'completed': {

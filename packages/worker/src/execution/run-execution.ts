@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { errorText } from '@longshore/common/errors';
+import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { EventLimits } from '../logs/event-forwarder.js';
@@ -261,7 +262,7 @@ export abstract class RunExecution {
     this.begin(view.currentAttempt);
     const unsuitable = this.whyUnsuitable();
     if (unsuitable !== null) throw unsuitable;
-    this.signedQueries = signedQueries(this.claimed.inputs, view.outputs);
+    this.signedQueries = signedQueries(jsonText(this.claimed.inputs), jsonText(view.outputs));
     this.hide();
     return view;
   }

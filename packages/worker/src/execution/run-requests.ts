@@ -1,6 +1,8 @@
 import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
+import { jsonText } from '@longshore/common/json/json-text';
 import { RunFault } from '../runtime/runtime.js';
+import { signedQueries } from '../secrets/signed-urls.js';
 import {
   secretNames,
   type Answer,
@@ -59,6 +61,12 @@ export class RunRequests {
     const why = lossReason(answer.value, workerId, attempt);
     if (why !== null) throw new Stopped({ kind: 'lost', why });
     return answer.value;
+  }
+
+  /** Whether the program finds signed URLs in its inputs and template. @throws as {@link getRun} */
+  async hasSignedUrls(attempt: number | null): Promise<boolean> {
+    const { inputs, outputs } = await this.getRun(attempt);
+    return signedQueries(jsonText(inputs), jsonText(outputs)).length > 0;
   }
 
   /** The files that the run gets, with fresh URLs. @throws as {@link getRun} */

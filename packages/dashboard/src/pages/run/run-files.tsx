@@ -1,7 +1,6 @@
 import { useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { unwrap } from '../../api/answers.js';
-import { useApi, useLive, type Run, type Schemas } from '../../api/use-api.js';
+import type { Run, Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { ErrorState } from '../../components/feedback/empty-state.js';
@@ -11,10 +10,10 @@ import { givenFiles, isPicture, type GivenFile } from '../../files/file-refs.js'
 import { formatBytes, formatCount, shortId } from '../../lib/format.js';
 import styles from './run-files.module.css';
 import { isEnded } from './run-view.js';
+import { useArtifacts } from './use-run.js';
 
 type Artifact = Schemas['Artifact'];
 
-const EVERY_MS = 5000;
 /** Files that are listed at first; a pattern may leave a thousand. */
 const MOST_SHOWN = 100;
 /** Pictures that are shown without being asked for. */
@@ -28,13 +27,7 @@ const TONES: Readonly<Record<Artifact['state'], Tone>> = {
 
 /** The files that a run gets, and those that it has left. */
 export function RunFiles({ run }: { readonly run: Run }) {
-  const api = useApi();
-  const { id, state, current_attempt: attempt } = run;
-  const { data: artifacts, error } = useLive({
-    queryKey: ['runs', id, 'artifacts', attempt, state],
-    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/artifacts', { params: { path: { id } }, signal })),
-    everyMs: isEnded(run) ? false : EVERY_MS,
-  });
+  const { data: artifacts, error } = useArtifacts(run);
   return (
     <div className={styles.sections}>
       <section>
@@ -51,7 +44,7 @@ export function RunFiles({ run }: { readonly run: Run }) {
         )}
         <Files of={artifacts ?? []} label="Files that the run has left">
           {(artifact, index) => (
-            <LeftFile key={artifact.name} runId={id} artifact={artifact} isOpen={index < MOST_PICTURES} />
+            <LeftFile key={artifact.name} runId={run.id} artifact={artifact} isOpen={index < MOST_PICTURES} />
           )}
         </Files>
       </section>

@@ -10,7 +10,7 @@ import { JsonTree } from '../../components/values/json-tree.js';
 import { LiveDot, type Liveness } from '../../components/values/live-dot.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
 import { Download } from '../../files/file-links.js';
-import { readFileRef, usesFiles } from '../../files/file-refs.js';
+import { readFileRef } from '../../files/file-refs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount, shortId } from '../../lib/format.js';
 import { containerOf } from '../../run-form/run-fields.js';
@@ -26,7 +26,7 @@ import styles from './run-page.module.css';
 import { RunStanding } from './run-standing.js';
 import { attemptEnds, isEnded } from './run-view.js';
 import { TimelinePanel } from './timeline-panel.js';
-import { useAttempts, useEarlyTimeline, useRun, useTimeline } from './use-run.js';
+import { useAttempts, useEarlyTimeline, useHasFiles, useRun, useTimeline } from './use-run.js';
 
 /** One run: what it is, how it stands, what happened and what it printed. */
 export default function RunPage() {
@@ -111,7 +111,7 @@ function RunDetails({ run }: { readonly run: Run }) {
   const asked = Number(filters.attempt);
   const hasAsked = Number.isInteger(asked) && asked >= 1 && asked <= run.current_attempt;
   const attempt = hasAsked ? asked : run.current_attempt;
-  const hasFiles = usesFiles(run);
+  const hasFiles = useHasFiles(run);
   const tab = TABS.find((name) => name === filters.tab && (name !== 'files' || hasFiles)) ?? 'log';
   const chosen =
     attempt === run.current_attempt ? undefined : attempts?.find((one) => one.attempt === attempt);

@@ -8,10 +8,12 @@ import {
 import { useEffect, useMemo } from 'react';
 import { ApiError, unwrap, unwrapPages } from '../../api/answers.js';
 import { useApi, useLive, type Run, type Schemas } from '../../api/use-api.js';
+import { usesFiles } from '../../files/file-refs.js';
 import { isEnded, type Attempt, type RunEvent } from './run-view.js';
 
 const EVERY_MS = 1000;
 const EXPLAINED_EVERY_MS = 2000;
+const ARTIFACTS_EVERY_MS = 5000;
 /** A run that has ended is looked at now and then: it may be retried, or removed by retention. */
 const ENDED_EVERY_MS = 30_000;
 
@@ -46,6 +48,34 @@ export function useAttempts({ id, state, current_attempt: current }: Run): UseQu
       ),
     everyMs: false,
   });
+}
+
+/** What a run has left. */
+export function useArtifacts(run: Run, enabled = true): UseQueryResult<Schemas['Artifact'][]> {
+  const api = useApi();
+  const { id, state, current_attempt: attempt } = run;
+  return useLive({
+    queryKey: ['runs', id, 'artifacts', attempt, state],
+    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/artifacts', { params: { path: { id } }, signal })),
+    everyMs: isEnded(run) ? false : ARTIFACTS_EVERY_MS,
+    enabled,
+  });
+}
+
+/** Whether a run gets or has left files. The service is asked only about a run that does not tell, where there is a store. */
+export function useHasFiles(run: Run): boolean {
+  const api = useApi();
+  const told = usesFiles(run);
+  const isAsked = told === undefined;
+  const { data: overview } = useQuery({
+    queryKey: ['overview'],
+    queryFn: ({ signal }) => unwrap(api.GET('/overview', { signal })),
+    enabled: isAsked,
+    staleTime: Infinity,
+  });
+  const hasStore = overview !== undefined && overview.files.state !== 'off';
+  const { data: left = [] } = useArtifacts(run, isAsked && hasStore);
+  return told ?? left.length > 0;
 }
 
 /** Why a run is in its state; undefined until the answer for its present state and attempt is there. */

@@ -126,9 +126,15 @@ describe('the pod of a run with files', () => {
     assert.throws(() => checkImage(jobSpec({ signedFiles: ARTIFACTS }), ['other/*']), { name: 'RunFault' });
   });
 
-  it('has signed URLs in a Secret alone', () => {
+  it('has signed URLs in a Secret alone, which only the containers that move files mount', () => {
     const spec = jobSpec({ signedFiles: ARTIFACTS });
     assert.doesNotMatch(JSON.stringify(jobManifest(spec, context)), /signature/);
+    const { volumes = [], initContainers = [], containers } = podOf({});
+    const { name: volume } = volumes.find((one) => one.secret?.secretName === 'run-r1-2-files') ?? {};
+    const mounting = [...initContainers, ...containers].filter(({ volumeMounts = [] }) =>
+      volumeMounts.some(({ name }) => name === volume),
+    );
+    assert.deepEqual(names(mounting), ['files', 'outputs']);
     const [, secret] = secretManifests(spec, {}, '10.0.0.0/8');
     assert.equal(secret?.metadata?.name, 'run-r1-2-files');
     const read = (key: string) => Buffer.from(secret?.data?.[key] ?? '', 'base64');

@@ -1,6 +1,6 @@
 import { textOrBytes } from '@longshore/common/binary';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { JobKey, JobSpec } from '../../launcher/engine.js';
+import type { JobKey, JobMemo, JobSpec } from '../../launcher/engine.js';
 import { engineLogin } from '@longshore/worker/runtime/docker/images/registry-login';
 import {
   DEFAULT_REGISTRY,
@@ -8,6 +8,7 @@ import {
 } from '@longshore/worker/runtime/docker/images/image-reference';
 import { templateText } from '@longshore/worker/runtime/outputs';
 import { RunFault } from '@longshore/worker/runtime/runtime';
+import { signedQueries } from '@longshore/worker/secrets/signed-urls';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Job, Paths, Secret } from '../api/resources.js';
 import { filesSecretName, INPUT_KEY, jobName, OUTPUT_KEY, pullSecretName } from './names.js';
@@ -18,6 +19,9 @@ const FILE_PREFIX = 'file.';
 
 /** Key of the Secret with the names of what has the value of a secret, variables and paths of files, by the key of the value. */
 const NAMES_KEY = 'names.json';
+
+/** What a Secret holds, in base64. */
+export type SecretData = NonNullable<Secret['data']>;
 
 /** Limit of the data of one Secret, in bytes, that every API server sets. */
 const MAX_SECRET_BYTES = 2 ** 20;
@@ -80,21 +84,22 @@ function checkBytes(what: string, contents: Readonly<Record<string, string | Buf
   );
 }
 
-/** The values of the run's secrets in the Secret of an attempt, by environment variable and by path; null when it is gone. */
-export async function readSecretValues(
+/** The data of the Secret of an attempt; null when it is gone. */
+export async function readSecretData(
   api: KubernetesApi,
   paths: Paths,
   key: JobKey,
-): Promise<Readonly<Record<string, string | Buffer>> | null> {
+): Promise<SecretData | null> {
   // A launcher may list Secrets, and not get them.
   const fieldSelector = `metadata.name=${jobName(key)}`;
   const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
   const [secret] = items;
-  if (secret === undefined) return null;
-  const { data = {} } = secret;
-  const names: Readonly<Record<string, string>> = JSON.parse(
-    decoded(data[NAMES_KEY] ?? '').toString() || '{}',
-  );
+  return secret === undefined ? null : (secret.data ?? {});
+}
+
+/** The values of the run's secrets, by environment variable and by path. */
+export function secretValues(data: SecretData): Readonly<Record<string, string | Buffer>> {
+  const names: Readonly<Record<string, string>> = JSON.parse(decoded(data[NAMES_KEY]).toString() || '{}');
   const values = Object.entries(names).flatMap(([item, name]) => {
     const encoded = data[item];
     return encoded === undefined ? [] : [[name, textOrBytes(decoded(encoded))] as const];
@@ -102,7 +107,13 @@ export async function readSecretValues(
   return Object.fromEntries(values);
 }
 
-function decoded(encoded: string): Buffer {
+/** The signed URLs are those of the input and the template. A launcher whose pods fetch files adds no lines before theirs. */
+export function memoIn(data: SecretData): JobMemo {
+  const texts = [INPUT_KEY, OUTPUT_KEY].map((key) => decoded(data[key]).toString());
+  return { signedQueries: signedQueries(...texts), notes: [] };
+}
+
+function decoded(encoded = ''): Buffer {
   return Buffer.from(encoded, 'base64');
 }
 
