@@ -9,7 +9,7 @@ import { KEY, startService } from '../lib/servers/service.mjs';
 export const title = 'Groups';
 export const about =
   'On an idle service with one waiting worker: from sending a create, and from sending the end of its parent, to the answer of the claim that gets the run; and how long POST /runs and POST /groups ' +
-  'of an array of 10,000 take. Then 16 workers claim other runs, 100 a second, alone and beside an array of 10,000 of which a worker of its own executes 50 at a time, in turns.';
+  'of an array of 10,000 take. Then 16 workers claim other runs, 100 a second, in turns alone, and while a worker of its own executes, 50 at a time, single runs or an array of 10,000.';
 export const figures = {
   p50: { title: 'p50', unit: 'ms' },
   p99: { title: 'p99', unit: 'ms' },
@@ -21,6 +21,7 @@ const RELEASED = "end of the parent to the child's claim";
 const RUN = 'POST /runs';
 const ARRAY = 'POST /groups, an array of 10,000';
 const ALONE = 'claims alone';
+const PLAIN = 'claims beside single runs';
 const BESIDE = 'claims beside an array of 10,000';
 const TRIES = 100;
 const SIZE = 10_000;
@@ -43,6 +44,11 @@ export function goals(rows) {
     goalLine(
       'claim p99 of other runs beside an array, against without',
       ratio(of(BESIDE), of(ALONE), 'p99'),
+      { atMost: 1.2 },
+    ),
+    goalLine(
+      'claim p99 of other runs beside an array, against beside single runs',
+      ratio(of(BESIDE), of(PLAIN), 'p99'),
       { atMost: 1.2 },
     ),
   ];
@@ -104,24 +110,29 @@ async function latencies() {
 
 async function besideAnArray(seconds) {
   const service = await startService();
-  const { send, close } = sender(service.url, KEY, 4);
+  const { send, close } = sender(service.url, KEY, AT_ONCE);
   const load = { scenario: 'claim', clients: 16, seconds, rate: 100 };
-  const [alone, beside] = [[], []];
+  const [alone, plain, beside] = [[], [], []];
+  const withWorker = async (tag) => {
+    const over = new AbortController();
+    const executing = executeRuns(send, tag, over.signal);
+    const measured = await drive(service.url, load);
+    over.abort();
+    await executing;
+    return measured;
+  };
   try {
     await warmUp(service.url, load);
     for (let round = 0; round < ROUNDS; round += 1) {
       alone.push(await drive(service.url, load));
-      const { id } = bodyOf(
-        await send('POST', '/groups', {
-          array: { size: SIZE, run: { image: 'i', selector: ['array'] } },
-          max_parallel: AT_ONCE,
-        }),
-      );
-      const over = new AbortController();
-      const executing = executeMembers(send, over.signal);
-      beside.push(await drive(service.url, load));
-      over.abort();
-      await executing;
+      // Half a second is the shortest run.
+      const singles = Array.from({ length: AT_ONCE }, () => ({ image: 'i', selector: ['single'] }));
+      for (let n = 0; n < 2 * seconds + 4; n += 1)
+        bodyOf(await send('POST', '/runs/batch', { runs: singles }));
+      plain.push(await withWorker('single'));
+      const array = { size: SIZE, run: { image: 'i', selector: ['array'] } };
+      const { id } = bodyOf(await send('POST', '/groups', { array, max_parallel: AT_ONCE }));
+      beside.push(await withWorker('array'));
       bodyOf(await send('POST', `/groups/${id}/cancel`));
       await send('GET', `/groups/${id}?wait=60`);
     }
@@ -129,25 +140,27 @@ async function besideAnArray(seconds) {
     close();
     await service.stop();
   }
+  const timesAlone = (round, n) => ({ ...round, timesP99: round.p99 / alone[n].p99 });
   return [
     { label: ALONE, rounds: alone },
-    { label: BESIDE, rounds: beside.map((round, n) => ({ ...round, timesP99: round.p99 / alone[n].p99 })) },
+    { label: PLAIN, rounds: plain.map(timesAlone) },
+    { label: BESIDE, rounds: beside.map(timesAlone) },
   ];
 }
 
-/** A worker for members of arrays, as ours: as many at a time as may be, of half a second to one and a half each; it reports each end, and asks for runs as soon as it has room. */
-async function executeMembers(send, over) {
+/** A worker like ours for runs with the tag: as many at a time as may be, of half a second to one and a half each; it reports each end, and asks for runs as soon as it has room. */
+async function executeRuns(send, tag, over) {
   const resources = { cpu_cores: AT_ONCE, ram_mb: AT_ONCE, gpus: [] };
-  bodyOf(await send('POST', '/workers/heartbeat', { worker_id: 'array', resources, tags: ['array'] }));
+  bodyOf(await send('POST', '/workers/heartbeat', { worker_id: tag, resources, tags: [tag] }));
   const executing = new Set();
   const execute = async ({ id, attempt }) => {
     await pause(500 + 1_000 * Math.random());
     const events = [{ run_id: id, attempt, type: 'COMPLETED', msg: '' }];
-    bodyOf(await send('POST', '/workers/array/events', { events }));
+    bodyOf(await send('POST', `/workers/${tag}/events`, { events }));
   };
   while (!over.aborted) {
     if (executing.size === AT_ONCE) await Promise.race(executing);
-    const path = `/workers/array/claim?max=${AT_ONCE - executing.size}&wait=1`;
+    const path = `/workers/${tag}/claim?max=${AT_ONCE - executing.size}&wait=1`;
     const answer = await send('POST', path, undefined, { 'Idempotency-Key': randomUUID() });
     for (const op of bodyOf(answer).ops) {
       const run = execute(op).finally(() => executing.delete(run));
