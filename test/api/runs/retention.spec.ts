@@ -5,6 +5,7 @@ import { FileRemovalJob } from '../../../src/files/uploads/file-removal.job.js';
 import { ObjectRemovalJob } from '../../../src/files/artifacts/removal/object-removal.job.js';
 import { Stores } from '../../../src/files/stores/stores.js';
 import { RunRetention } from '../../../src/runs/run-retention.job.js';
+import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 import { FileSteps, passHours } from '../../support/files/file-steps.js';
 import { GroupSteps } from '../../support/groups/group-steps.js';
@@ -101,6 +102,12 @@ describe('what retention would remove', () => {
       objects: 4,
       object_bytes: 37,
     });
+
+    const env = { SERVICE_RUN_RETENTION_DAYS: '30', SERVICE_FILES_URL: 'none' };
+    const off = await startTestApp({ env, database: service.database });
+    const { body: withoutStore } = await off.send('GET', '/retention');
+    await off.close();
+    assert.deepEqual([withoutStore.runs, withoutStore.objects, withoutStore.object_bytes], [due.runs, 0, 0]);
 
     const { app } = service;
     const now = new Date();
