@@ -99,22 +99,33 @@ export class FolderPaths {
     }
   }
 
-  /** Removes the folders above an object that are empty, those of an attempt too. */
-  async tidy(key: string): Promise<void> {
-    const attempt = ATTEMPT.exec(key)?.[1];
-    for (const path of [await this.find(key), this.sums(key)]) {
-      await this.#removeEmpty(dirname(path));
+  /** Removes the folders above objects that are empty, and what attempts without objects have left. */
+  async tidy(keys: readonly string[]): Promise<void> {
+    for (const key of keys) {
+      for (const path of [await this.find(key), this.sums(key)]) await this.#removeEmpty(dirname(path));
     }
-    if (attempt === undefined) return;
+    for (const attempt of new Set(keys.flatMap((key) => ATTEMPT.exec(key)?.[1] ?? [])))
+      await this.#tidyAttempt(attempt);
+  }
+
+  /** Removes what uploads that came to nothing have left, when there is no object beside it. */
+  async #tidyAttempt(attempt: string): Promise<void> {
     const path = join(this.root, attempt);
-    const names = await readdir(path).catch(() => []);
-    const takesUploads = names.length === 0 && (await exists(path + OPEN));
-    if (takesUploads || names.some((name) => name !== SEALED)) return;
-    // The sums are those of uploads that came to nothing.
-    for (const one of [path + OPEN, path, this.sums(attempt)]) {
+    for (const folder of [path + OPEN, path]) await this.#prune(folder);
+    const names = await readdir((await exists(path)) ? path : path + OPEN).catch(() => []);
+    if (names.some((name) => name !== SEALED)) return;
+    const folders = names.length > 0 ? [path + OPEN, path] : [];
+    for (const one of [...folders, this.sums(attempt)]) {
       await rm(one, { recursive: true, force: true });
       await this.#removeEmpty(dirname(one));
     }
+  }
+
+  /** Removes folders below one that have no file, and this one if it is empty then. */
+  async #prune(folder: string): Promise<void> {
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) if (entry.isDirectory()) await this.#prune(join(folder, entry.name));
+    await this.#removeEmpty(folder);
   }
 
   async #removeEmpty(folder: string): Promise<void> {

@@ -97,8 +97,8 @@ export class FolderStore implements FileStore {
       for (const key of keys) {
         await rm(await this.paths.find(key), { force: true });
         await rm(this.paths.sums(key), { force: true });
-        await this.paths.tidy(key);
       }
+      await this.paths.tidy(keys);
     });
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { hash, randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -265,6 +265,26 @@ describe('a folder that the service serves', () => {
       assert.equal((await put((await signPut('runs/r-2/1/x')).url, CONTENT)).status, 409);
       assert.equal((await put((await signPut('runs/r-2/2/x')).url, CONTENT)).status, 200);
     });
+
+    for (const state of ['open', 'sealed', 'about to be sealed'] as const) {
+      test(`leaves nothing when its objects are removed, also of uploads whose process died: ${state}`, async () => {
+        const run = `r-${state.replaceAll(' ', '-')}`;
+        const attempt = `runs/${run}/1`;
+        const path = join(folder, `${attempt}.open`);
+        await mkdir(join(path, 'plots/deep'), { recursive: true });
+        await mkdir(join(folder, '.sums', attempt), { recursive: true });
+        await writeFile(join(folder, '.sums', attempt, 'never'), '');
+        assert.equal((await put((await signPut(`${attempt}/plots/a.png`)).url, CONTENT)).status, 200);
+        if (state === 'sealed') await store().seal(attempt);
+        if (state === 'about to be sealed') await writeFile(join(path, '.sealed'), '');
+        const left = async (): Promise<string[]> =>
+          (await readdir(folder, { recursive: true })).filter((one) => one.includes(run));
+        await store().remove([`${attempt}/none`]);
+        assert.ok((await left()).some((one) => one.endsWith('plots/a.png')));
+        await store().remove([`${attempt}/plots/a.png`]);
+        assert.deepEqual(await left(), []);
+      });
+    }
   });
 
   test('is one for several processes: URLs of one are served by the other, with one secret', async () => {

@@ -19,9 +19,7 @@ export class HeldRun {
   /** Lets a new worker claim the one run that waits. */
   static async claim(send: Send, key: string = KEYS.worker): Promise<HeldRun> {
     const worker = `holder-${(workers += 1)}`;
-    const resources = { cpu_cores: 4, ram_mb: 1000, gpus: [] };
-    const beat = { worker_id: worker, capabilities: ['artifacts'], resources, tags: [] };
-    bodyOf(await send('POST', '/workers/heartbeat', { key, body: beat }), 'HeartbeatResponse');
+    await beat(send, worker, key);
     const { body } = await send('POST', `/workers/${worker}/claim?max=1`, { key });
     const [op] = body.ops;
     return new HeldRun(send, op ?? assert.fail('a run waits'), worker, key);
@@ -30,6 +28,11 @@ export class HeldRun {
   /** The same run for requests to another process of the service. */
   at(send: Send): HeldRun {
     return new HeldRun(send, this.op, this.worker, this.key);
+  }
+
+  /** Shows that the worker is still there. */
+  heartbeat(): Promise<void> {
+    return beat(this.send, this.worker, this.key);
   }
 
   /** Sends a request about the run; the answer is whatever it is. */
@@ -60,4 +63,10 @@ export class HeldRun {
     const answer = await this.report('STARTED', { worker_id: this.worker });
     assert.equal(answer.status, 200, answer.text);
   }
+}
+
+async function beat(send: Send, worker: string, key: string): Promise<void> {
+  const resources = { cpu_cores: 4, ram_mb: 1000, gpus: [] };
+  const body = { worker_id: worker, capabilities: ['artifacts'], resources, tags: [] };
+  bodyOf(await send('POST', '/workers/heartbeat', { key, body }), 'HeartbeatResponse');
 }
