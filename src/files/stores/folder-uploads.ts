@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import type { BigIntStats } from 'node:fs';
 import {
   appendFile,
   link,
@@ -66,8 +67,9 @@ export class FolderUploads {
   /** @returns undefined when the file has gone */
   async describe(key: string, path: string): Promise<StoredObject | undefined> {
     try {
-      const { size, mtimeNs, mtime } = await stat(path, { bigint: true });
-      const sha256 = await this.#findSum(key, size, mtimeNs);
+      const file = await stat(path, { bigint: true });
+      const { size, mtimeNs, mtime } = file;
+      const sha256 = await this.#findSum(key, file);
       const etag = `"${sha256 ?? `${size}-${mtimeNs}`}"`;
       return { key, bytes: Number(size), etag, sha256, modifiedAt: mtime };
     } catch (error) {
@@ -148,31 +150,40 @@ export class FolderUploads {
 
   /**
    * The sums of a key are lines that are only added: one of an upload that came to nothing fits no file. A sum counts for a file of the
-   * size and time beside it, so that copies of the folder keep them.
+   * size and time beside it, so that copies of the folder keep them; of several that fit, which uploads at the same moment give, for the
+   * file of its number.
    */
   async #addSum(key: string, path: string, sha256: string): Promise<void> {
-    const { size, mtimeNs } = await stat(path, { bigint: true });
+    const { size, mtimeNs, ino } = await stat(path, { bigint: true });
     const sums = this.paths.sums(key);
     try {
       await mkdir(dirname(sums), { recursive: true, mode: 0o700 });
       const before = await stat(sums).catch(() => ({ size: 0 }));
       if (before.size < MAX_SUMS_BYTES)
-        await appendFile(sums, `${size} ${mtimeNs} ${sha256}\n`, { mode: 0o600 });
+        await appendFile(sums, `${size} ${mtimeNs} ${sha256} ${ino}\n`, { mode: 0o600 });
     } catch (error) {
       if (['EEXIST', 'ENOTDIR', 'EISDIR'].includes(errorCode(error))) throw nameTaken();
       throw error;
     }
   }
 
-  async #findSum(key: string, size: bigint, mtimeNs: bigint): Promise<string | null> {
+  async #findSum(
+    key: string,
+    { size, mtimeNs, ino }: Pick<BigIntStats, 'size' | 'mtimeNs' | 'ino'>,
+  ): Promise<string | null> {
     const text = await readFile(this.paths.sums(key), 'utf8').catch((error: unknown) => {
       if (isMissing(error) || errorCode(error) === 'EISDIR') return '';
       throw error;
     });
     // Some archives keep whole seconds.
     const isOf = (time: string): boolean => [time, `${time.slice(0, -9)}000000000`].includes(`${mtimeNs}`);
-    const lines = text.split('\n').map((line) => line.split(' '));
-    return lines.findLast(([bytes, time = '']) => bytes === `${size}` && isOf(time))?.[2] ?? null;
+    const fitting = text
+      .split('\n')
+      .map((line) => line.split(' '))
+      .filter(([bytes, time = '']) => bytes === `${size}` && isOf(time));
+    const isOne = new Set(fitting.map(([, , sha256]) => sha256)).size === 1;
+    const own = isOne ? fitting[0] : fitting.findLast(([, , , number]) => number === `${ino}`);
+    return own?.[2] ?? null;
   }
 }
 

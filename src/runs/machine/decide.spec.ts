@@ -34,6 +34,22 @@ for (const from of RUN_STATES) {
   });
 }
 
+test('PATCH opens an attempt of a run with files that a worker has had, unless it ends the run or leaves it with its worker', () => {
+  for (const from of RUN_STATES) {
+    for (const to of RUN_STATES) {
+      const before: Run = { ...IN_STATE[from], hasFiles: true };
+      const patch = { type: 'patch', keyName: 'admin', state: to, outputs: { a: 1 } } as const;
+      const { run, entries, endedAttempt } = accepted(decideAt(before, patch, later(60)));
+      const isOpened =
+        before.assignedAt !== null && !isTerminal(to) && !(isInExecution(from) && isInExecution(to));
+      assert.deepEqual([run.state, run.outputs, entries], [to, { a: 1 }, []]);
+      assert.equal(run.attempt, before.attempt + Number(isOpened), `${from} to ${to}`);
+      const ended = isOpened ? (isTerminal(from) ? from : 'CANCELLED') : undefined;
+      assert.deepEqual([endedAttempt?.state, run.attemptId === before.attemptId], [ended, !isOpened]);
+    }
+  }
+});
+
 test('a manual retry starts a fresh budget of failures and of losses', () => {
   const used: Run = { ...IN_STATE.FAILED, failures: 3, reclaims: 3, repeatedLosses: 2, lossWorker: 'w1' };
   const { failures, reclaims, repeatedLosses, lossWorker } = after(used, command(MANUAL_RETRY));

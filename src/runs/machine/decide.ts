@@ -23,7 +23,7 @@ import type { EventEffect } from './event-types.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
 import type { RunEvent } from './run-event.js';
-import { isInExecution, isTerminal } from './run-state.js';
+import { isInExecution, isTerminal, type RunState } from './run-state.js';
 import { decideReopen, decideResolve, decideSupply } from './dependencies.js';
 import { decideElapse, decideRelease } from './timers.js';
 import { findTransition } from './transitions.js';
@@ -40,7 +40,7 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
     case 'assign':
       return decideAssign(run, command, t);
     case 'patch':
-      return decidePatch(run, command, t);
+      return decidePatch(run, command, t, policy);
     case 'label':
       return decideLabel(run, command, t);
     case 'event':
@@ -164,7 +164,7 @@ function decideRetried(
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
   const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');
   if ('rejection' in transition) return transition;
-  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], policy.newId(), t);
+  return openAttempt(run, endStateOf(run), [event], policy.newId(), t);
 }
 
 /**
@@ -172,10 +172,13 @@ function decideRetried(
  * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED. A request refreshes `updatedAt`
  * even if it changes nothing; a bulk operation leaves a run alone that has the priority already.
  */
-function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
+function decidePatch(run: Run, command: Command<'patch'>, t: Date, policy: Policy): Outcome {
   if (command.keyName === null && command.priority === run.priority) return { run, entries: [] };
+  const opened = isOpenedByPatch(run, command)
+    ? openAttempt(run, endStateOf(run), [], policy.newId(), t)
+    : null;
   const patched: Run = {
-    ...run,
+    ...(opened?.run ?? run),
     priority: command.priority ?? run.priority,
     ...(command.outputs === undefined ? {} : { outputs: command.outputs }),
     updatedAt: t,
@@ -192,6 +195,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   }
   const held = isInExecution(state) && isInExecution(run.state);
   return {
+    ...opened,
     run: {
       ...patched,
       ...NO_END,
@@ -207,6 +211,21 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
     },
     entries: [],
   };
+}
+
+/**
+ * Whether a patch opens an attempt: of a run with files that a worker has had, so that what this one still sends is not taken for
+ * what the next one leaves. Otherwise the current attempt follows.
+ */
+function isOpenedByPatch(run: Run, { state }: Command<'patch'>): boolean {
+  if (run.hasFiles !== true || run.assignedAt === null || run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return false;
+  if (state === undefined || state === run.state || isTerminal(state)) return false;
+  return !(isInExecution(state) && isInExecution(run.state));
+}
+
+/** The state of an attempt that another one supersedes. */
+function endStateOf({ state }: Run): RunState {
+  return isTerminal(state) ? state : 'CANCELLED';
 }
 
 /** In every state, without a timeline entry; the run itself when it has the name and the labels already. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { hash, randomBytes } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -210,6 +210,24 @@ describe('a folder that the service serves', () => {
     const key = await stored();
     assert.equal((await put((await signPut(key)).url, Buffer.from('new'))).status, 200);
     assert.equal((await store().head(key))?.sha256, hash('sha256', 'new'));
+  });
+
+  test('tells the checksum of the object of several uploads that are alike but for their content', async () => {
+    const key = newKey();
+    const { url } = await signPut(key);
+    const at = new Date();
+    for (const content of ['one', 'two', 'six']) {
+      assert.equal((await put(url, Buffer.from(content))).status, 200);
+      // As of uploads of one moment, of which each knows its own checksum.
+      await utimes(join(folder, key), at, at);
+      const { mtimeNs, ino } = await stat(join(folder, key), { bigint: true });
+      await appendFile(join(folder, '.sums', key), `3 ${mtimeNs} ${hash('sha256', content)} ${ino}\n`);
+    }
+    await appendFile(
+      join(folder, '.sums', key),
+      `3 ${(await stat(join(folder, key), { bigint: true })).mtimeNs} ${SHA256} 1\n`,
+    );
+    assert.equal((await store().head(key))?.sha256, hash('sha256', 'six'));
   });
 
   test('refuses an upload that would leave too little of the disk free', async () => {
