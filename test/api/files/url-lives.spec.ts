@@ -106,7 +106,10 @@ describe('a bucket', () => {
     return held;
   };
 
-  test('takes a file in parts although the URLs of a minute expire on the way', async (t) => {
+  // A machine that writes 10 MB a second is slow enough.
+  const timeout = 900_000 + LARGE / 10_000;
+
+  test('takes a file in parts although the URLs of a minute expire on the way', { timeout }, async (t) => {
     const parts = service.app.get(Stores, { strict: false }).required().parts ?? assert.fail();
     const sign = parts.signPart.bind(parts);
     vi.spyOn(parts, 'signPart').mockImplementation((key, upload, number, { bytes }) =>
