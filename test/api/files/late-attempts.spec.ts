@@ -83,7 +83,11 @@ for (const kind of ['a folder', 'a bucket'] as const) {
     });
     afterAll(() => rm(folder, { recursive: true, force: true }));
     const options = (): TestAppOptions => ({
-      env: kind === 'a folder' ? { SERVICE_FILES_URL: `file:${folder}` } : bucket.env,
+      env: {
+        ...(kind === 'a folder' ? { SERVICE_FILES_URL: `file:${folder}` } : bucket.env),
+        // Each attempt has a worker of its own.
+        SERVICE_MAX_WORKERS_PER_KEY: '100000',
+      },
     });
     const service = useTestApp(options);
     const runs = new RunSteps(service.send);
