@@ -1,6 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
+import { TakesDatabaseTurn } from '../common/http/server/database-turns.js';
 import { RetentionDto } from './retention.dto.js';
 import { RetentionService } from './retention.service.js';
 
@@ -17,6 +18,7 @@ export class RetentionController {
    */
   @Get()
   @AllowScopes('client')
+  @TakesDatabaseTurn()
   @ApiOkResponse({ type: RetentionDto, description: 'The numbers.' })
   getRetention(): Promise<RetentionDto> {
     return this.retention.count();

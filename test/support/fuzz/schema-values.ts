@@ -61,6 +61,7 @@ export class SchemaValues {
       '1',
       '019a2b3c-0000-7000-8000-0c1d2e3f4a5b',
       'a'.repeat(Math.max(1, minLength)),
+      'a'.repeat(64),
     ];
     const text = usual.find((one): one is string => typeof one === 'string' && fits(one, schema));
     if (text === undefined) throw new Error(`no text for ${JSON.stringify(schema)}`);
