@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { PausesJob } from '../../../src/runs/pauses/pauses.job.js';
+import { Pauses } from '../../../src/runs/queue/pauses.js';
 import { until } from '../../support/app/passing-time.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
@@ -161,9 +162,11 @@ describe('without pauses', () => {
   test('no statement of a lifecycle asks for them', async () => {
     const service = await startTestApp({ database });
     const steps = new RunSteps(service.send);
+    // When a process begins to hear of pauses, it reads them once more.
+    const pauses = service.app.get(Pauses, { strict: false });
     await until(
-      async () => (await service.send('GET', '/metrics')).text,
-      (text) => text.includes('longshore_pauses_active 0'),
+      async () => pauses.mayExist,
+      (mayExist) => !mayExist,
     );
     statements.length = 0;
     const { id } = await steps.running({ labels: { a: '1' }, concurrency: { key: 'k', limit: 1 } });
