@@ -168,6 +168,12 @@ describe('without pauses', () => {
       async () => pauses.mayExist,
       (mayExist) => !mayExist,
     );
+    await until(
+      async () => (await service.send('GET', '/metrics')).text,
+      (text) => /^longshore_job_duration_seconds_count\{name="pauses"\} [1-9]/m.test(text),
+    );
+    // Those that were asked for before have been read then.
+    await pauses.refresh();
     statements.length = 0;
     const { id } = await steps.running({ labels: { a: '1' }, concurrency: { key: 'k', limit: 1 } });
     await steps.event(id, 'COMPLETED');
