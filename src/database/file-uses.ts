@@ -104,9 +104,6 @@ export async function replaceFileUses(
   await unuseFiles(tx, user.kind, [user.id]);
   return useFiles(
     tx,
-    (body === null ? [] : filesNamedIn(stringifyJson(body), user.kind)).map((fileId) => ({
-      ...user,
-      fileId,
-    })),
+    filesNamedIn(stringifyJson(body), user.kind).map((fileId) => ({ ...user, fileId })),
   );
 }

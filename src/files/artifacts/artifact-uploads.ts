@@ -14,9 +14,6 @@ type ArtifactId = Pick<ArtifactUploadEntity, 'runId' | 'attempt' | 'name'>;
 /** Artifacts that are sent in parts, in the table `artifact_uploads`: of each the upload that was begun last. */
 @Injectable()
 export class ArtifactUploads {
-  /** By their ids, those that the store puts together: a report that is repeated meanwhile waits for the same. */
-  readonly #completing = new Map<string, Promise<unknown>>();
-
   constructor(
     private readonly dataSource: DataSource,
     private readonly stores: Stores,
@@ -72,14 +69,7 @@ export class ArtifactUploads {
     const { runId, attempt, name } = artifact;
     const uploadId = await this.#find(artifact);
     if (uploadId === undefined) return;
-    const completing =
-      this.#completing.get(uploadId) ?? this.#parts().complete(artifactKey(artifact), uploadId, etags);
-    this.#completing.set(uploadId, completing);
-    try {
-      await completing;
-    } finally {
-      this.#completing.delete(uploadId);
-    }
+    await this.#parts().complete(artifactKey(artifact), uploadId, etags);
     await execute(
       this.dataSource,
       `delete from artifact_uploads

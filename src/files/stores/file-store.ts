@@ -56,6 +56,7 @@ export interface PartUploads {
     options: { readonly bytes: number; readonly validS: number },
   ): Promise<SignedUrl>;
   /**
+   * Makes an object of the parts; who asks again meanwhile gets the same answer.
    * @param etags in the order of the parts
    * @throws {PartsRefused} when the store does not have these parts
    */

@@ -156,6 +156,9 @@ export class S3Store implements FileStore {
 }
 
 class S3Parts implements PartUploads {
+  /** By the ids of their uploads, objects that the store puts together: who asks again meanwhile waits for the same. */
+  readonly #completing = new Map<string, Promise<StoredObject>>();
+
   constructor(
     private readonly client: S3Client,
     private readonly head: (key: string) => Promise<StoredObject | undefined>,
@@ -184,6 +187,21 @@ class S3Parts implements PartUploads {
   }
 
   async complete(key: string, uploadId: string, etags: readonly string[]): Promise<StoredObject> {
+    const completing = this.#completing.get(uploadId) ?? this.#complete(key, uploadId, etags);
+    this.#completing.set(uploadId, completing);
+    try {
+      return await completing;
+    } finally {
+      this.#completing.delete(uploadId);
+    }
+  }
+
+  async abort(key: string, uploadId: string): Promise<void> {
+    const answer = await this.client.send({ method: 'DELETE', key, query: { uploadId } });
+    if (answer.status !== 404) assertSuccess(answer);
+  }
+
+  async #complete(key: string, uploadId: string, etags: readonly string[]): Promise<StoredObject> {
     const parts = etags.map(
       (etag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${escapeXml(etag)}</ETag></Part>`,
     );
@@ -203,11 +221,6 @@ class S3Parts implements PartUploads {
     const object = await this.head(key);
     if (object === undefined) throw new PartsRefused('The upload does not exist: it was aborted');
     return object;
-  }
-
-  async abort(key: string, uploadId: string): Promise<void> {
-    const answer = await this.client.send({ method: 'DELETE', key, query: { uploadId } });
-    if (answer.status !== 404) assertSuccess(answer);
   }
 }
 

@@ -39,9 +39,6 @@ const CONTENT_S = 300;
  */
 @Injectable()
 export class FilesService {
-  /** By their ids, those that the store puts together: a request that is repeated meanwhile waits for the same. */
-  readonly #completing = new Map<string, Promise<unknown>>();
-
   constructor(
     private readonly files: FileRepository,
     private readonly removals: FileRemovalRepository,
@@ -121,16 +118,12 @@ export class FilesService {
     if (etags.length !== count) {
       throw new InvalidRequest(VALIDATION_FAILED, [`etags must have ${count} items, one for each part`]);
     }
-    const completing = this.#completing.get(id) ?? parts.complete(keyOf(id), file.uploadId, etags);
-    this.#completing.set(id, completing);
     try {
-      await completing;
+      await parts.complete(keyOf(id), file.uploadId, etags);
     } catch (error) {
       // A request beside this one, or the same one before, may have completed it.
       const now = error instanceof PartsRefused ? await this.#settled(id) : file;
       if (now.state === 'awaited') throw error;
-    } finally {
-      this.#completing.delete(id);
     }
     return this.#show(await this.#settled(id));
   }
