@@ -129,7 +129,8 @@ export async function launchService(options: ServiceOptions = {}): Promise<Launc
   const keys = options.env?.['SERVICE_API_KEYS'] ?? '';
   const process = await launch(options.main ?? SERVICE_MAIN, {
     ...options,
-    env: { SERVICE_PORT: '0', SERVICE_DATA_DIR: dataDir, ...options.env },
+    // On a busy machine a worker of a test may be silent for longer than the default.
+    env: { SERVICE_PORT: '0', SERVICE_DATA_DIR: dataDir, SERVICE_WORKER_TIMEOUT: '600', ...options.env },
   });
   return Object.assign(process, { dataDir, givenKey: /(?:^|,)admin:([^,]+)/.exec(keys)?.[1] });
 }

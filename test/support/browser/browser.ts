@@ -45,7 +45,7 @@ export interface TestPage {
   expectErrors(pattern: RegExp): void;
   /** The sum of the layout shifts that nobody's input caused, since the page was opened. */
   layoutShift(): Promise<number>;
-  /** @throws AssertionError with the serious and critical findings of axe-core */
+  /** @throws AssertionError with the serious and critical findings of axe-core, in the other theme those of its colours */
   checkAccessibility(): Promise<void>;
   /** @throws AssertionError when the page can be scrolled sideways */
   checkWidth(): Promise<void>;
@@ -84,30 +84,28 @@ export async function openPage({
     );
   }
   const page = await context.newPage();
-  const opened = new OpenPage(page, context, `${theme}-${width}`);
+  const opened = new OpenPage(page, context, theme, width);
   onTestFinished(() => opened.close());
   await page.goto(`${url}/ui${path}`);
   return opened;
 }
 
 /**
- * Opens a page in both themes and at each width, and checks after each step that it is accessible and not to be scrolled sideways.
+ * Opens a page at each width, and checks after each step that it is accessible, in both themes, and not to be scrolled sideways.
  * @param show opens it
  */
 export async function checkLooks(
-  show: (look: Pick<PageOptions, 'theme' | 'width'>) => Promise<TestPage>,
+  show: (look: Pick<PageOptions, 'width'>) => Promise<TestPage>,
   ...steps: readonly ((page: Page, width: number) => Promise<unknown>)[]
 ): Promise<void> {
-  for (const theme of THEMES) {
-    for (const width of WIDTHS) {
-      const opened = await show({ theme, width });
-      for (const step of steps) {
-        await step(opened.page, width);
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-      }
-      await opened.close();
+  for (const width of WIDTHS) {
+    const opened = await show({ width });
+    for (const step of steps) {
+      await step(opened.page, width);
+      await opened.checkAccessibility();
+      await opened.checkWidth();
     }
+    await opened.close();
   }
 }
 
@@ -151,7 +149,8 @@ class OpenPage implements TestPage {
   constructor(
     readonly page: Page,
     private readonly context: BrowserContext,
-    private readonly look: string,
+    private readonly theme: TestTheme,
+    private readonly width: number,
   ) {
     page.on('pageerror', (error) => this.errors.push(String(error)));
     page.on('console', (message) => {
@@ -174,30 +173,38 @@ class OpenPage implements TestPage {
   async checkAccessibility(): Promise<void> {
     const source = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
     await this.page.evaluate(source);
+    await this.checkFindings('{}', this.theme);
+    const other = this.theme === 'light' ? 'dark' : 'light';
+    await this.page.emulateMedia({ colorScheme: other });
+    await this.checkFindings(`{ runOnly: ['color-contrast'] }`, other);
+    await this.page.emulateMedia({ colorScheme: this.theme });
+  }
+
+  private async checkFindings(options: string, theme: TestTheme): Promise<void> {
     const findings = await this.page.evaluate<Finding[]>(
-      `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)`,
+      `axe.run(document, { resultTypes: ['violations'], ...${options} }).then(({ violations }) => violations)`,
     );
     const serious = findings.filter(({ impact }) => impact === 'serious' || impact === 'critical');
     const lines = serious.flatMap(({ id, nodes }) =>
       nodes.slice(0, 3).map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),
     );
-    assert.deepEqual(lines, [], this.look);
+    assert.deepEqual(lines, [], `${theme}, ${this.width} px`);
   }
 
   async checkWidth(): Promise<void> {
     const [scroll, client] = await this.page.evaluate<[number, number]>(
       '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
     );
-    assert.ok(scroll <= client, `${this.look}: the page is ${scroll} px wide on ${client} px`);
+    assert.ok(scroll <= client, `the page is ${scroll} px wide on ${client} px`);
   }
 
   async screenshot(folder: string, name: string): Promise<void> {
     await mkdir(folder, { recursive: true });
-    await this.page.screenshot({ path: join(folder, `${name}-${this.look}.png`) });
+    await this.page.screenshot({ path: join(folder, `${name}-${this.theme}-${this.width}.png`) });
   }
 
   async close(): Promise<void> {
     await this.context.close();
-    assert.deepEqual(this.errors, [], this.look);
+    assert.deepEqual(this.errors, [], `${this.theme}, ${this.width} px`);
   }
 }
