@@ -1,4 +1,4 @@
-import { format, resolveConfig } from 'prettier';
+import { formatted } from './formatted.mjs';
 
 /**
  * The options of a run that only the worker reads.
@@ -99,7 +99,7 @@ export interface RunOption {
 
 export const RUN_OPTIONS: readonly RunOption[] = OPTIONS;
 `;
-  return format(text, { ...(await resolveConfig(path)), filepath: path });
+  return formatted(path, text);
 }
 
 function closedUnion(name, type, values) {

@@ -50,7 +50,8 @@ export interface LogGap {
 
 /** What a reader gets: a line or a gap, and the position after it. */
 export type LogEntry = (
-  { readonly line: LogLine; readonly number: number; readonly bytes: number } | { readonly gap: LogGap }
+  | { readonly line: LogLine; readonly number: number; readonly bytes: number }
+  | { readonly gap: LogGap }
 ) & { readonly end: LogPosition };
 
 /** The gap between two positions; null if no line is between them. */

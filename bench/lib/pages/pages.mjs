@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { format, resolveConfig } from 'prettier';
+import { formatted } from '../../../scripts/formatted.mjs';
 import { fillFigures, hasFigures } from './figure-marks.mjs';
 import { readNotes } from './notes.mjs';
 import { performancePage, PLOTS } from './performance-page.mjs';
@@ -23,8 +23,7 @@ export async function pageFiles() {
   for (const path of await markdownFiles()) {
     const text = await readFile(join(ROOT, path), 'utf8');
     if (!hasFigures(text)) continue;
-    const filled = fillFigures(text, results);
-    files[path] = await format(filled, { ...(await resolveConfig(join(ROOT, path))), parser: 'markdown' });
+    files[path] = await formatted(path, fillFigures(text, results));
   }
   const current = async (path) => files[path] ?? (await readFile(join(ROOT, path), 'utf8'));
   Object.assign(files, await performancePage(results, readNotes(await current('bench/notes.md'))));

@@ -151,7 +151,14 @@ export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
   /** A text, an integer, integers by name, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
   readonly kind:
-    'text' | 'integers' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
+    | 'text'
+    | 'integers'
+    | 'integer'
+    | 'list'
+    | 'map'
+    | 'object-list'
+    | 'object-map'
+    | 'record-list';
   /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker may need for it. One that ends in a colon goes on with what the value says. */

@@ -9,7 +9,13 @@ const SECRET_NAME = /(?:password|passwd|secret|authorization|api[-_]?keys?|cooki
 
 /** A value that can be written as JSON: secrets masked, size bounded. */
 export type LogValue =
-  string | number | boolean | null | undefined | readonly LogValue[] | { readonly [name: string]: LogValue };
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | readonly LogValue[]
+  | { readonly [name: string]: LogValue };
 
 /** Makes a text fit for a log line: passwords in connection strings masked, unsafe characters escaped, cut to 8 Ki. */
 export function toLogText(text: string): string {

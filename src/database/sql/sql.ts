@@ -13,7 +13,15 @@ export type SqlExecutor = EntityManager | DataSource | QueryRunner | Client;
  * `'null'`, an SQL null is null.
  */
 export type UnnestValue =
-  string | number | bigint | boolean | Date | Buffer | JsonObject | readonly string[] | null;
+  | string
+  | number
+  | bigint
+  | boolean
+  | Date
+  | Buffer
+  | JsonObject
+  | readonly string[]
+  | null;
 
 /** A statement that is sent later, alone or as part of another one. */
 export interface Statement {

@@ -98,7 +98,8 @@ export type RunCommand =
 
 /** Why a run can never start: an end that is not as it needs, or a time for which a schedule makes nothing. */
 export type BrokenDependency = { readonly reason: string } & (
-  { readonly parentId: string; readonly isGroup: boolean } | { readonly scheduleId: string }
+  | { readonly parentId: string; readonly isGroup: boolean }
+  | { readonly scheduleId: string }
 );
 
 /** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */

@@ -26,7 +26,10 @@ export interface Bounds {
 
 /** Why an entry cannot be where it is. */
 export type FoldFault =
-  'impossible-transition' | 'failures-over-bound' | 'reclaims-over-bound' | 'attempt-hole';
+  | 'impossible-transition'
+  | 'failures-over-bound'
+  | 'reclaims-over-bound'
+  | 'attempt-hole';
 
 const IN_EXECUTION: readonly State[] = ['ASSIGNED', 'RUNNING'];
 const LIVE: readonly State[] = ['PENDING', ...IN_EXECUTION];

@@ -19,7 +19,9 @@ const RETRY = { firstMs: 500, maxMs: 15_000 };
 type ClosingReason = 'lost' | 'given-up' | 'left';
 
 export type Delivery =
-  { readonly kind: 'delivered' } | Refusal | { readonly kind: 'closed'; readonly why: ClosingReason };
+  | { readonly kind: 'delivered' }
+  | Refusal
+  | { readonly kind: 'closed'; readonly why: ClosingReason };
 
 interface SenderOptions {
   readonly runId: string;

@@ -16,7 +16,14 @@ import type { RunEvent } from '../service-api/service-api.js';
  * service did not answer the final event; `left`: its job goes on without this process.
  */
 export type RunEnd =
-  'completed' | 'failed' | 'faulty' | 'machine-failed' | 'engine-failed' | 'lost' | 'unreported' | 'left';
+  | 'completed'
+  | 'failed'
+  | 'faulty'
+  | 'machine-failed'
+  | 'engine-failed'
+  | 'lost'
+  | 'unreported'
+  | 'left';
 
 const END_OF: Readonly<Record<FailureOrigin, RunEnd>> = {
   container: 'failed',

@@ -13,7 +13,8 @@ const LONGEST = 300;
 const OVERHEAD = 100;
 
 type Step =
-  { readonly kind: 'push'; readonly text: string } | { readonly kind: 'take' | 'split' | 'leave-out' };
+  | { readonly kind: 'push'; readonly text: string }
+  | { readonly kind: 'take' | 'split' | 'leave-out' };
 
 const text = fc
   .tuple(fc.constantFrom('a', 'é', '日'), fc.integer({ min: 0, max: LONGEST }))

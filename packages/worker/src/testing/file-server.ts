@@ -13,7 +13,8 @@ export interface StoreRequest {
 
 /** What a store does instead of its own: a status, or nothing more after so many bytes of a content. */
 export type StoreFault =
-  { readonly status: number; readonly headers?: http.OutgoingHttpHeaders } | { readonly breakAfter: number };
+  | { readonly status: number; readonly headers?: http.OutgoingHttpHeaders }
+  | { readonly breakAfter: number };
 
 /** A store of files over HTTP, in memory. It takes just what a request announces. */
 export class FileServer {
