@@ -333,7 +333,8 @@ export class FakeDockerEngine {
   }
 
   private finish(container: FakeContainer, exitCode: number, OOMKilled: boolean): void {
-    if (container.state.Running) container.state = { Running: false, ExitCode: exitCode, OOMKilled };
+    if (container.state.Running)
+      container.state = { ...container.state, Running: false, ExitCode: exitCode, OOMKilled };
     for (const response of this.attached.get(container.id) ?? []) response.end();
     for (const response of this.waiting.get(container.id) ?? []) {
       json(response, 200, { StatusCode: container.state.ExitCode });

@@ -40,10 +40,10 @@ export const GAP_LINE = `${MAY_BE_MISSING}the connection to the container engine
 /** The engine lost what was on its way to it when it ended. */
 export const RESTART_LINE = `${MAY_BE_MISSING}the container engine was restarted before the container ended`;
 
-/** The engine may have dropped what its reader was too slow for. */
+/** The engine may have dropped what its reader was too slow for, from its log, too. */
 export const SLOW_LINE =
-  `${MAY_BE_MISSING}the log was stored more slowly than the container wrote it, and the container engine ` +
-  'waits two seconds for the rest when a container has ended';
+  `${MAY_BE_MISSING}when a container has ended, the container engine waits two seconds for the reader of its output, ` +
+  'which was slower: the worker or the engine had no turn of the processor, or the log was stored too slowly';
 
 /** The end of a container. */
 export interface ContainerEnd {
@@ -54,6 +54,8 @@ export interface ContainerEnd {
   readonly toldSince: number;
   /** Whether the engine may have been restarted since the container was started. */
   readonly isAfterRestart: boolean;
+  /** Whether the engine may have dropped the end of the output. */
+  readonly mayLackOutput: boolean;
 }
 
 export interface OutputOptions {
@@ -78,8 +80,8 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
 /**
  * The output of a container. It is read from the attached connection, ahead of the consumer up to a limit (`ReadAhead`), which
  * slows the container down to the pace of the consumer.
- * When this connection breaks, or the engine may have dropped its end, the rest is read from the engine's log, if it has one, without repeating
- * what was read. After an earlier process, all of it is.
+ * When this connection breaks, the rest is read from the engine's log, if it has one, without repeating what was read. After an
+ * earlier process, all of it is.
  */
 export class ContainerOutput {
   /** Bytes that were read of each stream since `checkpoint`. */
@@ -96,8 +98,8 @@ export class ContainerOutput {
   private pending: Chunk[] = [];
   /** Whether the log lacks the beginning that an earlier process has read. */
   private isForeign = false;
-  /** What stands where the engine's log does not continue what was read. */
-  private gapLine = GAP_LINE;
+  /** What stands behind the last line. */
+  private endLines: readonly string[] = [];
 
   constructor(
     private readonly container: Dockerode.Container,
@@ -109,8 +111,9 @@ export class ContainerOutput {
     this.beginnings = new OutputBeginnings(options.earlier);
   }
 
-  lines(): AsyncGenerator<LogLine, void, undefined> {
-    return splitLines(this.chunks(), PARTIAL_MS, this.options.earlier?.ends ?? NOTHING_READ);
+  async *lines(): AsyncGenerator<LogLine, void, undefined> {
+    yield* splitLines(this.chunks(), PARTIAL_MS, this.options.earlier?.ends ?? NOTHING_READ);
+    for (const text of this.endLines) yield { stream: 'stderr', text };
   }
 
   get cursors(): OutputCursors {
@@ -139,19 +142,20 @@ export class ContainerOutput {
           this.count(chunk);
           yield this.noted(chunk);
         }
-        if (ahead.mayLackEnd && !hasLog) yield this.note(SLOW_LINE);
-        else if (ahead.mayLackEnd) this.gapLine = SLOW_LINE;
       } catch (error) {
         this.warn(error);
       }
       this.brokeAtMs = Date.now();
-      isWhole = this.isWhole() && this.gapLine === GAP_LINE && this.hasEndedWith(ahead.endedAt);
+      isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
     }
     let hasEnded = await settlesWithin(this.end, pauseMs);
-    if (hasEnded && (await isWhole)) return;
+    if (!hasLog) await this.end.catch(() => undefined);
+    if ((hasEnded || !hasLog) && (await isWhole)) {
+      this.endLines = await this.notesOfEnd();
+      return;
+    }
     if (!hasLog) {
-      await this.end.catch(() => undefined);
-      if (!(await isWhole)) yield this.note(this.gapLine);
+      yield this.note(GAP_LINE);
       return;
     }
     if (this.current !== null)
@@ -163,8 +167,8 @@ export class ContainerOutput {
       try {
         const isFound = yield* this.fromLog();
         if (hasEnded && this.isWhole()) {
-          if (!isFound) yield this.note(this.gapLine);
-          if (await this.isAfterRestart()) yield this.note(RESTART_LINE);
+          if (!isFound) yield this.note(GAP_LINE);
+          this.endLines = await this.notesOfEnd();
           return;
         }
       } catch (error) {
@@ -176,7 +180,7 @@ export class ContainerOutput {
       if (hasEnded) await sleep(pauseMs);
       pauseMs = Math.min(pauseMs * 2, timing.retryMs * 16);
     }
-    if (!(await isWhole)) yield this.note(this.gapLine);
+    if (!(await isWhole)) yield this.note(GAP_LINE);
   }
 
   /**
@@ -190,9 +194,11 @@ export class ContainerOutput {
     return toldSince < endedAt;
   }
 
-  private async isAfterRestart(): Promise<boolean> {
-    const { isAfterRestart } = await this.end.catch(() => ({ isAfterRestart: true }));
-    return isAfterRestart;
+  /** What the end of the container tells of its output. */
+  private async notesOfEnd(): Promise<string[]> {
+    const unknown = { isAfterRestart: true, mayLackOutput: false };
+    const { isAfterRestart, mayLackOutput } = await this.end.catch(() => unknown);
+    return [...(isAfterRestart ? [RESTART_LINE] : []), ...(mayLackOutput ? [SLOW_LINE] : [])];
   }
 
   /**
@@ -234,7 +240,7 @@ export class ContainerOutput {
         isFound = true;
         log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
         if (isForeign) yield* this.goOnWithout();
-        yield this.note(this.gapLine);
+        yield this.note(GAP_LINE);
         skip.stdout = skip.stderr = 0;
       }
       if (isLost) {

@@ -14,8 +14,9 @@ import {
   type RunningContainer,
 } from '../../runtime.js';
 import { readOutputFile } from './container-files.js';
+import { EndEvents, KILLED, TOLD } from './end-events.js';
 import { endedFiles } from './ended-files.js';
-import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
+import { engineMessage, engineStatus, requestOf, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd, type OutputOptions } from './container-output.js';
 import type { WithOutputs } from '../places/outputs-access.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
@@ -52,22 +53,6 @@ const STOP_MARGIN_MS = 3_000;
 
 /** How long a request to stop is open, at least, that has reached the engine, in milliseconds. */
 const HELD_MS = 1_000;
-
-const KILLED = 137;
-
-/** Exit codes of programs that an engine which is stopped has ended: by SIGTERM or SIGKILL. */
-const ENDED_BY_SIGNAL: ReadonlySet<number> = new Set([143, KILLED]);
-
-/** Events that an engine remembers. */
-const KEPT_EVENTS = 256;
-
-interface EndEvents {
-  /** Whether the engine ended the container. */
-  readonly byEngine: boolean;
-  readonly isAfterRestart: boolean;
-}
-
-const TOLD: EndEvents = { byEngine: false, isAfterRestart: false };
 
 /** The engine ended the container because it was stopped itself. */
 class EngineStopped extends EngineFault {
@@ -118,9 +103,12 @@ export class DockerContainer implements RunningContainer {
   readonly warnings: readonly string[];
   private hasEnded = false;
   private ranAt = NO_TIMES;
+  /** When the engine told the state last, by its clock, in milliseconds since 1970, of whole seconds. */
+  private toldMs = Number.NaN;
   /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
   private killAtMs: number | null = null;
   private readonly output: ContainerOutput;
+  private readonly events: EndEvents;
   readonly kept: KeptContainer;
 
   constructor(
@@ -128,6 +116,7 @@ export class DockerContainer implements RunningContainer {
     private readonly options: DockerContainerOptions,
   ) {
     this.warnings = options.warnings;
+    this.events = new EndEvents(options.engine, container.id, options.timing.callMs);
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });
@@ -288,16 +277,25 @@ export class DockerContainer implements RunningContainer {
       try {
         const exit = await this.inspectExit();
         if (exit !== null) {
-          const { byEngine, isAfterRestart } = isTold ? TOLD : await this.readEvents(exit.exitCode);
+          const { finishedAt } = this.ranAt;
+          const { byEngine, isAfterRestart } = isTold
+            ? TOLD
+            : await this.events.readEnd(exit.exitCode, finishedAt, this.options.hasEnded);
           if (byEngine && this.killAtMs === null) throw new EngineStopped();
-          return { exit, toldSince, isAfterRestart };
+          const mayLackOutput = isTold && (await this.events.hasWaitedForReader(finishedAt, this.toldMs));
+          return { exit, toldSince, isAfterRestart, mayLackOutput };
         }
         awaySince = null;
       } catch (error) {
         if (error instanceof EngineStopped) throw error;
         if (engineStatus(error) === 404) {
           if (answered !== null)
-            return { exit: { exitCode: answered, outOfMemory: false }, toldSince, isAfterRestart: false };
+            return {
+              exit: { exitCode: answered, outOfMemory: false },
+              toldSince,
+              isAfterRestart: false,
+              mayLackOutput: false,
+            };
           throw new Error('the container was removed externally while it was running', { cause: error });
         }
         awaySince ??= performance.now();
@@ -320,43 +318,12 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * How a container ended whose end the engine did not tell at once. An engine stops its containers when it is stopped, and when
-   * it finds them after a crash; its events tell that, and begin with its start, unless it has had too many to keep since.
-   */
-  private async readEvents(exitCode: number): Promise<EndEvents> {
-    const { callMs } = this.options.timing;
-    const info: unknown = await withLimit(callMs, 'info', () => this.options.engine.info());
-    if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return TOLD;
-    // The clock of the engine may be another one.
-    const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
-    const read = (filters: object): Promise<string> =>
-      withLimit(callMs, 'events', async (abortSignal) =>
-        text(await this.options.engine.getEvents({ since: 1, until, ...filters, abortSignal })),
-      );
-    const report = await read({
-      filters: { container: [this.container.id], event: ['start', 'die', 'kill'] },
-    });
-    const has = (action: string): boolean => report.includes(`"Action":"${action}"`);
-    if (this.options.hasEnded && !has('die')) {
-      const [oldest = '', ...others] = (await read({})).trim().split('\n');
-      if (others.length + 1 >= KEPT_EVENTS && this.endedBefore(oldest))
-        return { byEngine: ENDED_BY_SIGNAL.has(exitCode), isAfterRestart: false };
-    }
-    return { byEngine: !has('die') || has('kill'), isAfterRestart: !has('start') };
-  }
-
-  private endedBefore(event: string): boolean {
-    const { time }: { time?: unknown } = Object(JSON.parse(event));
-    return typeof time === 'number' && Date.parse(this.ranAt.finishedAt ?? '') < time * 1000;
-  }
-
-  /**
    * Waits for the end once, with `not-running`: `next-exit` could miss a short container.
    */
   private async waitOnce(): Promise<number | null> {
     try {
       const answer = await withLimit(this.options.timing.waitMs, 'wait', async (abortSignal) =>
-        text(await requestWait(this.container, abortSignal)),
+        text(await requestOf(this.container, 'wait', abortSignal)),
       );
       const code: unknown = Reflect.get(Object(JSON.parse(answer)), 'StatusCode');
       return typeof code === 'number' ? code : null;
@@ -377,8 +344,11 @@ export class DockerContainer implements RunningContainer {
   }
 
   private async inspectState(): Promise<Dockerode.ContainerInspectInfo['State']> {
-    const limit = this.options.timing.callMs;
-    return (await withLimit(limit, 'inspect', (abortSignal) => this.container.inspect({ abortSignal })))
-      .State;
+    return withLimit(this.options.timing.callMs, 'inspect', async (abortSignal) => {
+      const answer = await requestOf(this.container, 'json', abortSignal);
+      const { State }: Dockerode.ContainerInspectInfo = JSON.parse(await text(answer));
+      this.toldMs = Date.parse(answer.headers.date ?? '');
+      return State;
+    });
   }
 }

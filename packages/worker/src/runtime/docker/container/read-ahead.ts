@@ -8,12 +8,6 @@ export interface ReadAheadLimits {
   /** Bytes that are taken beyond those, a chunk in each pause. */
   readonly slowBytes: number;
   readonly pauseMs: number;
-  /** A chunk that waited for longer than this may have cost the end of the output, in milliseconds. */
-  readonly toleratedMs: number;
-  /** The end of an output whose consumer was behind for longer than this before may be lacking, in milliseconds. */
-  readonly behindMs: number;
-  /** Most bytes on their way between a program and the reader of its output. */
-  readonly onTheWayBytes: number;
 }
 
 const MIB = 1024 * 1024;
@@ -26,9 +20,6 @@ export const READ_AHEAD: ReadAheadLimits = {
   fastBytes: MIB,
   slowBytes: 8 * MIB,
   pauseMs: 100,
-  toleratedMs: 1_000,
-  behindMs: 1_000,
-  onTheWayBytes: 4 * MIB,
 };
 
 /**
@@ -40,10 +31,6 @@ export class ReadAhead {
   readonly output: PassThrough;
   /** When the source ended or broke, in milliseconds of performance.now(); Infinity: it has not. */
   endedAt = Infinity;
-  private bytes = 0;
-  private stoppedAt = -Infinity;
-  /** Since when the consumer has been behind, in milliseconds of performance.now(); null: it is not. */
-  private behindSince: number | null = null;
 
   constructor(
     source: Readable,
@@ -56,26 +43,13 @@ export class ReadAhead {
     void this.copy(source);
   }
 
-  /**
-   * Whether the engine may have dropped the end of the output: the consumer stopped the reading near it, or was behind for a while before, in
-   * which pauses that come late on a busy machine add up.
-   */
-  get mayLackEnd(): boolean {
-    const { onTheWayBytes, behindMs } = this.limits;
-    const isBehind = this.behindSince !== null && this.endedAt - this.behindSince > behindMs;
-    return isBehind || this.bytes - this.stoppedAt <= onTheWayBytes;
-  }
-
   private async copy(source: Readable): Promise<void> {
     const { output, limits } = this;
     try {
       for await (const chunk of source) {
         if (output.destroyed) return;
-        this.bytes += chunk.length;
-        const hasRoom = output.write(chunk);
-        this.behindSince = output.writableLength === 0 ? null : (this.behindSince ?? performance.now());
-        if (!hasRoom) await this.untilRoom();
-        else if (this.behindSince !== null) await sleep(limits.pauseMs);
+        if (!output.write(chunk)) await this.untilRoom();
+        else if (output.writableLength > 0) await sleep(limits.pauseMs);
       }
       this.endedAt = performance.now();
       output.end();
@@ -86,12 +60,10 @@ export class ReadAhead {
   }
 
   private async untilRoom(): Promise<void> {
-    const { output, limits } = this;
-    const beganAt = performance.now();
+    const { output } = this;
     const over = new AbortController();
     const { signal } = over;
     await Promise.race([once(output, 'drain', { signal }), once(output, 'close', { signal })]);
     over.abort();
-    if (performance.now() - beganAt > limits.toleratedMs) this.stoppedAt = this.bytes;
   }
 }

@@ -1,6 +1,5 @@
-import http from 'node:http';
+import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import type { Readable } from 'node:stream';
 import { inspect } from 'node:util';
 import type Dockerode from 'dockerode';
 import { NO_MASK, type SecretMask } from '../../../secrets/secret-mask.js';
@@ -70,22 +69,24 @@ export async function withLimit<T>(
 }
 
 /**
- * Requests the end of a container, as the library does, but as a stream: of any other answer whose connection breaks after its
- * head, which the engine sends at once, the library never tells.
+ * Requests the end of a container (`wait`) or what it is (`json`), as the library does, but as a stream, which has the headers: of
+ * any other answer whose connection breaks after its head, which the engine sends at once, the library never tells.
  */
-export function requestWait({ id, modem }: Dockerode.Container, abortSignal: AbortSignal): Promise<Readable> {
-  const statusCodes = { 200: true, 404: 'no such container', 500: 'server error' };
-  const options = { condition: 'not-running' };
+export function requestOf(
+  { id, modem }: Dockerode.Container,
+  what: 'wait' | 'json',
+  abortSignal: AbortSignal,
+): Promise<IncomingMessage> {
   const call = {
-    path: `/containers/${id}/wait?`,
-    method: 'POST',
+    path: `/containers/${id}/${what}?`,
+    method: what === 'wait' ? 'POST' : 'GET',
     isStream: true,
     abortSignal,
-    statusCodes,
-    options,
+    statusCodes: { 200: true, 404: 'no such container', 500: 'server error' },
+    options: what === 'wait' ? { condition: 'not-running' } : {},
   };
   return new Promise((resolve, reject) => {
-    modem.dial(call, (error: Error | null, answer: Readable) => {
+    modem.dial(call, (error: Error | null, answer: IncomingMessage) => {
       if (error) reject(error);
       else resolve(answer);
     });
