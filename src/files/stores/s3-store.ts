@@ -24,8 +24,8 @@ import { PartsRefused } from './stores.errors.js';
 const PAGE = 1000;
 /** Removals at the same time. */
 const REMOVALS = 16;
-/** S3 puts large objects together while the client waits. */
-const COMPLETE_TIMEOUT_MS = 120_000;
+/** S3 puts large objects together while the client waits, which may take several minutes. */
+const COMPLETE_TIMEOUT_MS = 600_000;
 
 /** Refusals of parts, by their codes. */
 const PART_FAULTS: ReadonlySet<string | undefined> = new Set([
