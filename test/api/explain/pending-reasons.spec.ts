@@ -160,11 +160,16 @@ describe('a list of runs', () => {
   const service = useTestApp();
   const steps = new RunSteps(service.send);
 
+  /** The fewest of three requests: a scheduled job of the service may add its own. */
   const counted = async (): Promise<number> => {
-    statements.length = 0;
-    const { body } = await service.send('GET', '/runs?limit=100&include_events=false');
-    assert.ok(body.data.length > 0);
-    return statements.filter((sql) => /\b(?:runs|queue|lanes)\b/.test(sql)).length;
+    const counts: number[] = [];
+    while (counts.length < 3) {
+      statements.length = 0;
+      const { body } = await service.send('GET', '/runs?limit=100&include_events=false');
+      assert.ok(body.data.length > 0);
+      counts.push(statements.filter((sql) => /\b(?:runs|queue|lanes)\b/.test(sql)).length);
+    }
+    return Math.min(...counts);
   };
 
   test('reads reasons with one statement for all runs with concurrency keys, and with none for others', async () => {
