@@ -187,13 +187,11 @@ class S3Parts implements PartUploads {
   }
 
   async complete(key: string, uploadId: string, etags: readonly string[]): Promise<StoredObject> {
-    const completing = this.#completing.get(uploadId) ?? this.#complete(key, uploadId, etags);
+    const running = this.#completing.get(uploadId);
+    if (running !== undefined) return running;
+    const completing = this.#complete(key, uploadId, etags).finally(() => this.#completing.delete(uploadId));
     this.#completing.set(uploadId, completing);
-    try {
-      return await completing;
-    } finally {
-      this.#completing.delete(uploadId);
-    }
+    return completing;
   }
 
   async abort(key: string, uploadId: string): Promise<void> {

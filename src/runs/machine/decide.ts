@@ -193,7 +193,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date, policy: Polic
       entries: [],
     };
   }
-  const held = isInExecution(state) && isInExecution(run.state);
+  const held = staysInExecution(run, state);
   return {
     ...opened,
     run: {
@@ -220,7 +220,12 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date, policy: Polic
 function isOpenedByPatch(run: Run, { state }: Command<'patch'>): boolean {
   if (run.hasFiles !== true || run.assignedAt === null || run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return false;
   if (state === undefined || state === run.state || isTerminal(state)) return false;
-  return !(isInExecution(state) && isInExecution(run.state));
+  return !staysInExecution(run, state);
+}
+
+/** Whether the worker keeps the run in this state. */
+function staysInExecution(run: Run, state: RunState): boolean {
+  return isInExecution(run.state) && isInExecution(state);
 }
 
 /** The state of an attempt that another one supersedes. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SLOW_LINE } from '../../../packages/worker/src/runtime/docker/container/container-output.js';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { SLOW_LINE } from '../../../packages/worker/src/runtime/docker/container/container-output.js';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { startDockerWorker } from '../../support/images/docker-runtime.js';
 import {
@@ -77,11 +77,10 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
 
   /** Of the complete log of a run, of which nothing is left out; and how many lines it has. */
   async function lastLine(id: string): Promise<{ text: string; lines: number }> {
-    await until(async () => {
-      const { headers } = await send('GET', `/runs/${id}/logs?tail=1`);
-      return headers.get('X-Log-Complete') === 'true';
-    }, 'the log is complete');
-    const { text, headers } = await send('GET', `/runs/${id}/logs?tail=1`);
+    const read = () => send('GET', `/runs/${id}/logs?tail=1`);
+    const isComplete = async () => (await read()).headers.get('X-Log-Complete') === 'true';
+    await until(isComplete, 'the log is complete');
+    const { text, headers } = await read();
     assert.equal(headers.get('X-Log-Lines-Left-Out'), '0');
     return { text: JSON.parse(text).text, lines: Number(headers.get('X-Log-Lines')) };
   }

@@ -173,16 +173,17 @@ class OpenPage implements TestPage {
   async checkAccessibility(): Promise<void> {
     const source = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
     await this.page.evaluate(source);
-    await this.checkFindings('{}', this.theme);
+    await this.checkFindings({}, this.theme);
     const other = this.theme === 'light' ? 'dark' : 'light';
     await this.page.emulateMedia({ colorScheme: other });
-    await this.checkFindings(`{ runOnly: ['color-contrast'] }`, other);
+    await this.checkFindings({ runOnly: ['color-contrast'] }, other);
     await this.page.emulateMedia({ colorScheme: this.theme });
   }
 
-  private async checkFindings(options: string, theme: TestTheme): Promise<void> {
+  private async checkFindings(options: object, theme: TestTheme): Promise<void> {
+    const asked = JSON.stringify({ resultTypes: ['violations'], ...options });
     const findings = await this.page.evaluate<Finding[]>(
-      `axe.run(document, { resultTypes: ['violations'], ...${options} }).then(({ violations }) => violations)`,
+      `axe.run(document, ${asked}).then(({ violations }) => violations)`,
     );
     const serious = findings.filter(({ impact }) => impact === 'serious' || impact === 'critical');
     const lines = serious.flatMap(({ id, nodes }) =>

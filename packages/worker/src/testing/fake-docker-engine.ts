@@ -93,14 +93,6 @@ export class FakeDockerEngine {
     for (const response of this.attached.get(this.container().id) ?? []) response.write(bytes);
   }
 
-  /** Bytes of the output of the only container that no reader has taken. */
-  get unsentBytes(): number {
-    return [...(this.attached.get(this.container().id) ?? [])].reduce(
-      (sum, { writableLength }) => sum + writableLength,
-      0,
-    );
-  }
-
   /** Destroys the connections of `attach` and `wait`. */
   cutConnections(): void {
     for (const responses of [...this.attached.values(), ...this.waiting.values()]) {

@@ -136,7 +136,7 @@ export class ContainerOutput {
     if (this.current === null) {
       this.brokeAtMs = earlier?.atMs ?? 0;
     } else {
-      const ahead = new ReadAhead(this.current, timing.readAhead);
+      const ahead = new ReadAhead(this.current);
       try {
         for await (const chunk of demultiplex(this.bytes(ahead.output))) {
           this.count(chunk);

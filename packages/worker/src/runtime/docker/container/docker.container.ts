@@ -19,10 +19,9 @@ import { endedFiles } from './ended-files.js';
 import { engineMessage, engineStatus, requestOf, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd, type OutputOptions } from './container-output.js';
 import type { WithOutputs } from '../places/outputs-access.js';
-import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
 
-/** Time limits of the calls about one container, in milliseconds, and how its output is read. */
+/** Time limits of the calls about one container, in milliseconds. */
 export interface ContainerTiming {
   /** Timeout of a call that the engine answers at once. */
   readonly callMs: number;
@@ -34,7 +33,6 @@ export interface ContainerTiming {
   readonly outageMs: number;
   /** First pause after a failed call; it doubles up to 16 times as long. */
   readonly retryMs: number;
-  readonly readAhead: ReadAheadLimits;
 }
 
 export const CONTAINER_TIMING: ContainerTiming = {
@@ -43,7 +41,6 @@ export const CONTAINER_TIMING: ContainerTiming = {
   waitMs: 60_000,
   outageMs: 300_000,
   retryMs: 250,
-  readAhead: READ_AHEAD,
 };
 
 const REMOVE_TRIES = 6;

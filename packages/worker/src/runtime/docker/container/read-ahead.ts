@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { PassThrough, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-export interface ReadAheadLimits {
+interface ReadAheadLimits {
   /** Bytes that are taken from the engine as fast as it sends them. */
   readonly fastBytes: number;
   /** Bytes that are taken beyond those, a chunk in each pause. */
@@ -34,7 +34,7 @@ export class ReadAhead {
 
   constructor(
     source: Readable,
-    private readonly limits: ReadAheadLimits,
+    private readonly limits = READ_AHEAD,
   ) {
     this.output = new PassThrough({
       readableHighWaterMark: limits.fastBytes,
